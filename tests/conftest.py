@@ -1,0 +1,39 @@
+"""Fixtures for every test: where the data lies, which kernels exist."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"
+
+
+def data_folder() -> Path:
+    """The folder with `lengths/` and `instances/`; `PACKING_DATA` names another one."""
+    return Path(os.environ.get("PACKING_DATA", SHARED / "data"))
+
+
+def vectors_file() -> Path:
+    """The golden vectors; `PACKING_VECTORS` names another file."""
+    return Path(os.environ.get("PACKING_VECTORS", SHARED / "vectors" / "seed_algorithms.jsonl.gz"))
+
+
+@pytest.fixture(scope="session")
+def lengths_of():
+    """A function from the name of a length file to int64[N]: the sum of its token columns."""
+    columns = {"servegen_mm_image": (0, 1, 3), "docs_mixed": (0,), "coco_captions_val2017": (0, 1)}
+
+    def load(name: str) -> np.ndarray:
+        path = data_folder() / "lengths" / f"{name}.npy"
+        if not path.exists():
+            pytest.skip(f"no length file {name}")
+        rows = np.load(path).astype(np.int64)
+        if rows.ndim == 1:
+            return rows
+        return rows[:, list(columns.get(name, (0, 1)))].sum(axis=1)
+
+    return load
