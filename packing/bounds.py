@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from packing._checks import Int64Array
+from packing._fixed_point import exact_sum
 from packing.problem import Problem
 
-__all__ = ["Bound", "lower_bound"]
+__all__ = ["Bound", "fewest_bins_per_rank", "lower_bound"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +90,36 @@ def lower_bound(problem: Problem) -> Bound:
     if name != "mean":
         why += f": no layout can do better than {floor:.4g}x the mean"
     return Bound(score, name, why, floor)
+
+
+def fewest_bins_per_rank(problem: Problem) -> tuple[int, str]:
+    """A lower bound on the number of bins per rank, and what asks for it in words."""
+    needs = [(1, "no bin may be empty")]
+    if problem.capacity is not None:
+        capacity = int(np.max(problem.capacity))
+        oversized = problem.is_oversized()
+        alone = int(oversized.sum())
+        tokens = np.where(oversized, 0, problem.tokens)
+        total = exact_sum(tokens)
+        needs.append((alone + -(-total // capacity), f"{total} tokens at {capacity} a bin"))
+        large = int((tokens > capacity // 2).sum())
+        needs.append((alone + large, f"{alone + large} samples over half of {capacity} tokens, each in a bin of its own"))
+        if problem.forbid is not None:
+            kinds = np.unique(problem.forbid, return_inverse=True)[1]
+            sums = np.zeros(int(kinds.max(initial=-1)) + 1, np.int64)
+            np.add.at(sums, kinds, tokens)
+            bins = alone + int((-(-sums // capacity)).sum())
+            needs.append((bins, f"{sums.size} kinds of samples that never share a bin"))
+    elif problem.forbid is not None:
+        kinds = np.unique(problem.forbid)
+        needs.append((kinds.size, f"{kinds.size} kinds of samples that never share a bin"))
+    if problem.footprints is not None and problem.budgets is not None:
+        for b, budget in enumerate(problem.budgets.tolist()):
+            total = exact_sum(problem.footprints[:, b])
+            if budget > 0:
+                needs.append((-(-total // budget), f"budget {problem.budget_names[b]!r}: {total} at {budget} a bin"))
+    if problem.max_items is not None:
+        bins = -(-problem.num_samples // problem.max_items)
+        needs.append((bins, f"{problem.num_samples} samples at `max_items` = {problem.max_items} a bin"))
+    bins, why = max(needs, key=lambda one: one[0])
+    return -(-bins // problem.ranks), why

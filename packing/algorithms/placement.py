@@ -90,6 +90,8 @@ def place(problem: Problem, *, score: int, max_items: int | None = None) -> Assi
     if entries.rank_group.size:
         order = _groups_together(order, entries)
     num_entries = order.size
+    if num_entries < problem.num_bins:
+        return None
     bin_of = np.empty(num_entries, np.int32)
     budgets = _NONE64 if problem.budgets is None else problem.budgets
     workspace = np.empty(
