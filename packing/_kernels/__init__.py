@@ -11,14 +11,16 @@ backend = os.environ.get("PACKING_KERNELS", "compiled")
 if backend == "compiled":
     try:
         from packing._kernels import _greedy as greedy
+        from packing._kernels import _kk as kk
+        from packing._kernels import _order as order
     except ImportError as error:
         raise ImportError(
             f"the compiled kernels of packing cannot be loaded ({error}); reinstall packing, "
             "or set PACKING_KERNELS=reference to run the slow plain-Python twins"
         ) from error
 elif backend == "reference":
-    from packing._reference import greedy
+    from packing._reference import greedy, kk, order
 else:
     raise ImportError(f'`PACKING_KERNELS` must be "compiled" or "reference", but got {backend!r}.')
 
-__all__ = ["backend", "greedy"]
+__all__ = ["backend", "greedy", "kk", "order"]
