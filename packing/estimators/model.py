@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from packing._checks import integer, shown
@@ -66,7 +66,7 @@ class Architecture:
     positions: int
     tied: bool
     biases: frozenset[str]
-    convention: Convention
+    convention: Convention = field(repr=False)
 
     @classmethod
     def from_config(cls, model: Mapping[str, Any] | str | os.PathLike[str]) -> Architecture:
