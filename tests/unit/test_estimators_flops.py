@@ -246,8 +246,8 @@ def test_exact_around_two_to_the_53():
     ]
     assert min(exact) > 2**52
     assert estimator({"length": np.array(around)}).tolist() == exact
-    odd = FlopsEstimator({**DENSE, "vocab_size": 10**8 + 1, "num_attention_heads": 2, "head_dim": 1}, training=False)
-    lengths = [13_000_001, 13_000_003, 13_000_004]
+    odd = FlopsEstimator({**DENSE, "vocab_size": 10**9 + 1, "num_attention_heads": 2, "head_dim": 1}, training=False)
+    lengths = [13_000_001, 13_000_002, 13_000_003]
     got = odd({"length": np.array(lengths)}).tolist()
     assert got == [odd.flops_per_token * n + 3 * odd.flops_per_pair * (n * (n + 1) // 2) for n in lengths]
     assert any(int(float(value)) != value for value in got), "these would not survive a float"
