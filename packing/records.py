@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from packing._checks import integer, one_of, real, shown
 from packing.errors import ConfigError, InfeasibleError
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 __all__ = ["PackingConstraints", "SampleKey", "SampleMetadata", "WorkloadCost"]
 
@@ -210,7 +212,6 @@ class PackingConstraints:
         for name, budget in (self.packing_budgets or {}).items():
             costs = [_packing_cost(sample, name) for sample in samples]
             if broken is None and _exceeds(costs, budget):
-                # `fsum` only words the message; the comparison above is exact.
                 broken = f"`{name}` adds up to {_total(costs)}, but `packing_budgets` allows {budget}"
         if self.seq_len is None:
             return broken
@@ -245,19 +246,26 @@ def _exceeds(costs: Sequence[float], budget: float) -> bool:
     """Whether the exact sum is above the budget, whatever the order of the samples."""
     if all(type(cost) is int for cost in costs):
         return sum(costs) > budget
-    if any(type(cost) is int for cost in (*costs, budget)):
-        return sum(map(Fraction, costs)) > Fraction(budget)
-    try:
-        # The correctly rounded difference has the sign of the exact one.
-        return math.fsum((*costs, -budget)) > 0.0
-    except OverflowError:
-        return sum(map(Fraction, costs)) > Fraction(budget)
+    if all(type(cost) is float for cost in (*costs, budget)):
+        try:
+            # The correctly rounded difference has the sign of the exact one.
+            return math.fsum((*costs, -budget)) > 0.0
+        except OverflowError:
+            pass
+    return _exact_sum(costs) > budget
 
 
 def _total(costs: Sequence[float]) -> float:
     """The sum for a message."""
-    total = sum(map(Fraction, costs))
+    total = _exact_sum(costs)
     return int(total) if total.denominator == 1 else float(total)
+
+
+def _exact_sum(costs: Sequence[float]) -> Fraction:
+    # Rare, and the import would cost every process a millisecond.
+    from fractions import Fraction
+
+    return sum(map(Fraction, costs), Fraction(0))
 
 
 def _non_negative(name: str, value: Any) -> float:

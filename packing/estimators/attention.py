@@ -49,7 +49,7 @@ class AttentionEstimator:
             ConfigError: there is no column `length`, it is not int64[N] of non-negative numbers, or a cost does not
                 fit into 64 bits.
         """
-        return exact_costs("attention", self._formula, column(columns, "length", "attention"))
+        return exact_costs("attention", self._formula, length=column(columns, "length", "attention"))
 
     def _formula(self, length: Any) -> Any:
         if not self.quadratic:
