@@ -10,6 +10,8 @@ backend = os.environ.get("PACKING_KERNELS", "compiled")
 
 if backend == "compiled":
     try:
+        from packing._kernels import _fit as fit
+        from packing._kernels import _fit_histogram as fit_histogram
         from packing._kernels import _greedy as greedy
         from packing._kernels import _kk as kk
         from packing._kernels import _order as order
@@ -19,8 +21,8 @@ if backend == "compiled":
             "or set PACKING_KERNELS=reference to run the slow plain-Python twins"
         ) from error
 elif backend == "reference":
-    from packing._reference import greedy, kk, order
+    from packing._reference import fit, fit_histogram, greedy, kk, order
 else:
     raise ImportError(f'`PACKING_KERNELS` must be "compiled" or "reference", but got {backend!r}.')
 
-__all__ = ["backend", "greedy", "kk", "order"]
+__all__ = ["backend", "fit", "fit_histogram", "greedy", "kk", "order"]
