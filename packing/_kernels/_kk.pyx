@@ -20,7 +20,7 @@ from libc.string cimport memset
 from packing._kernels._radix cimport bit_length, counter_size, sort_words
 from packing._kernels._typedefs cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-cdef Py_ssize_t SMALL = 12  # up to this many buckets an insertion sort wins
+cdef Py_ssize_t SMALL = 32  # up to this many buckets an insertion sort wins
 
 
 cdef struct Bucket:
