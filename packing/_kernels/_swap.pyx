@@ -169,6 +169,7 @@ def repair(
     const int64_t[::1] capacity,  # IN int64[K]
     int32_t[::1] bin_of,  # IN and OUT int32[N]
     int64_t max_moves,
+    bint swaps_only,  # every bin keeps its number of samples
     uint8_t[::1] workspace,  # OUT uint8[repair_workspace(N, K)]
 ):
     """Moves and swaps samples out of bins over their capacity; True where none is left over it."""
@@ -198,12 +199,12 @@ def repair(
             layout.used[bin_of[i]] += tokens[i]
             layout.count[bin_of[i]] += 1
         while state == 1:
-            state = relieve_once(&layout, moves < max_moves)
+            state = relieve_once(&layout, moves < max_moves, swaps_only)
             moves += 1
     return state == 2
 
 
-cdef int relieve_once(Layout* layout, bint allowed) noexcept nogil:
+cdef int relieve_once(Layout* layout, bint allowed, bint swaps_only) noexcept nogil:
     """One step of the fullest bin: 1 a move was made, 2 nothing is over its capacity, 0 nothing helps."""
     cdef int64_t a = 0, b, x, y, over, shorter
     cdef Pair best
@@ -219,7 +220,7 @@ cdef int relieve_once(Layout* layout, bint allowed) noexcept nogil:
     for x in range(layout.num_samples):
         if layout.items[x] != a:
             continue
-        if layout.count[a] > 1:
+        if layout.count[a] > 1 and not swaps_only:
             for b in range(layout.num_bins):
                 if b != a and layout.used[b] + layout.tokens[x] <= layout.capacity[b]:
                     consider(layout, a, over, x, b, -1, &best)

@@ -74,6 +74,7 @@ def repair(
     capacity: Any,  # IN int64[K]
     bin_of: Any,  # IN and OUT int32[N]
     max_moves: int,
+    swaps_only: bool,  # every bin keeps its number of samples
     workspace: Any,  # OUT uint8[repair_workspace(N, K)]
 ) -> bool:
     """Moves and swaps samples out of bins over their capacity; True where none is left over it.
@@ -97,7 +98,7 @@ def repair(
         best = None
         for x in [i for i in range(num_samples) if bin_of[i] == a]:
             partners = [(int(bin_of[y]), y) for y in range(num_samples) if bin_of[y] != a]
-            if count[a] > 1:
+            if count[a] > 1 and not swaps_only:
                 partners += [(b, -1) for b in range(num_bins) if b != a]
             for b, y in partners:
                 shorter = int(tokens[x]) - (int(tokens[y]) if y >= 0 else 0)
