@@ -22,9 +22,9 @@ def lower_largest(
 ) -> int:
     """Swaps samples of the largest bin against cheaper ones of others and returns how many swaps were made.
 
-    The largest bin (lowest index on ties) swaps the pair (x, y) with the smallest (larger of the two new loads, other
-    bin, x, y) among those that lower its load, keep the other below it and fit. It ends when the largest load is at most
-    `target`, nothing helps, or `max_swaps` are made. Every bin keeps its number of samples.
+    The largest bin (lowest index on ties) swaps the pair (x, y) with the smallest (larger of the two new loads,
+    other bin, x, y) among those that lower its load, keep the other below it and fit. It ends when the largest load is
+    at most `target`, nothing helps, or `max_swaps` are made. Every bin keeps its number of samples.
     """
     num_bins = len(offsets) - 1
     bins = [[int(i) for i in items[offsets[b] : offsets[b + 1]]] for b in range(num_bins)]

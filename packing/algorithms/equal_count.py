@@ -95,7 +95,8 @@ def _split_ranks(problem: Problem, layout: Assignment) -> Assignment | None:
     """Splits what each rank holds into its M bins: by cost, or where that breaks the cap, by length."""
     bins: list[list[int]] = []
     slots = problem.bins_per_rank
-    assert slots is not None and (problem.capacity is None or isinstance(problem.capacity, int))
+    assert slots is not None
+    assert problem.capacity is None or isinstance(problem.capacity, int)
     for members in layout.to_bins():
         chosen = np.asarray(members)
         tokens = np.ascontiguousarray(problem.tokens[chosen])

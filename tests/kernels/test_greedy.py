@@ -49,7 +49,7 @@ def cases(draw, plain: bool = False):
         "tokens": tokens,
         "cost": cost,
         "count": column(1, 2).astype(np.int32) if draw(flag) else NONE32,
-        "footprints": np.stack([column(0, 4) for _ in range(num_budgets)], 1) if num_budgets else np.empty((count, 0), np.int64),
+        "footprints": np.ascontiguousarray(column(0, 4)[:, None] * np.arange(1, num_budgets + 1)),
         "forbid": column(0, 1) if draw(flag) else NONE64,
         "group": column(-1, 3).astype(np.int32) if grouped else NONE32,
         "num_groups": 4 if grouped else 0,

@@ -18,7 +18,9 @@ def layouts(draw):
     num_bins = draw(st.integers(1, 5))
     size = draw(st.integers(1, 5))
     count = num_bins * size
-    cost = np.sort(draw(st.lists(st.integers(0, draw(st.sampled_from([3, 50, 2**40]))), min_size=count, max_size=count)))
+    cost = np.sort(
+        draw(st.lists(st.integers(0, draw(st.sampled_from([3, 50, 2**40]))), min_size=count, max_size=count))
+    )
     tokens = np.asarray(draw(st.lists(st.integers(1, 20), min_size=count, max_size=count)), np.int64)
     slack = draw(st.integers(0, 12))
     items = np.asarray(draw(st.permutations(range(count))), np.int32).reshape(num_bins, size)
