@@ -1,0 +1,141 @@
+"""Summaries and tables for people; nothing here computes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from packing.cli.lengths import Lengths
+from packing.cli.summary import Failure, PlanSummary
+
+__all__ = ["comparison_table", "plan_summary", "plugins_table", "progress", "show"]
+
+# Text that goes to a file or pipe is not folded to the width of a terminal that is not there.
+_WIDTH_OFF_TERMINAL = 160
+
+
+def show(renderable: RenderableType, *, error: bool = False) -> None:
+    """Print to standard output (or standard error), in colour only on a terminal."""
+    stream = sys.stderr if error else sys.stdout
+    console = Console(file=stream, width=None if stream.isatty() else _WIDTH_OFF_TERMINAL, highlight=False)
+    # Captured first: Rich answers a closed pipe with an exit status of its own.
+    with console.capture() as captured:
+        console.print(renderable)
+    # Padding at the ends of lines would make output hard to compare.
+    stream.write("".join(f"{line.rstrip()}\n" for line in captured.get().split("\n")[:-1]))
+    stream.flush()
+
+
+def plan_summary(summary: PlanSummary, lengths: Lengths) -> RenderableType:
+    """The compact summary of one plan."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for label, text in (
+        ("lengths", f"{lengths.source} (column {lengths.column})"),
+        ("algorithm", summary.algorithm),
+        ("samples", f"{summary.samples:,}"),
+        ("tokens", f"{summary.tokens:,}"),
+        ("packs", f"{summary.packs:,} on {summary.ranks:,} ranks"),
+        ("fill", _fill(summary)),
+        ("largest / mean load", _loads(summary)),
+        ("gap to the bound", f"{percent(summary.gap)} ({summary.bound}: {summary.bound_explanation})"),
+        ("decision", f"{'accepted' if summary.accepted else 'kept the reference'}: {summary.reason}"),
+    ):
+        # Text objects: square brackets in names and reasons are not markup.
+        table.add_row(label, Text(text))
+    return table
+
+
+def comparison_table(rows: Sequence[PlanSummary | Failure]) -> RenderableType:
+    """One row per algorithm; one that gave no plan says why across the table's last column."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("algorithm", style="bold", overflow="fold")
+    for heading in ("packs", "fill", "largest/mean", "gap", "time"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("what binds", overflow="fold")
+    for row in rows:
+        if isinstance(row, Failure):
+            table.add_row(Text(row.algorithm), *["-"] * 5, Text(f"no plan: {row.reason}", style="red"))
+        else:
+            table.add_row(
+                Text(row.algorithm),
+                f"{row.packs:,}",
+                _fill(row),
+                f"{row.largest_over_mean:.4f}",
+                percent(row.gap),
+                _duration(row.seconds),
+                Text(f"{row.bound}: {row.bound_explanation}"),
+            )
+    baseline = next((row for row in rows if isinstance(row, PlanSummary)), None)
+    if baseline is not None and baseline.baseline_largest_over_mean is not None:
+        table.caption = Text(f"baseline: {_baseline(baseline)}")
+        table.caption_justify = "left"
+    return table
+
+
+def plugins_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Every registered name, where it comes from, and what failed."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("name", "kind", "distribution", "version"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("load time", justify="right", no_wrap=True)
+    table.add_column("summary", overflow="fold")
+    for row in rows:
+        words = [Text(str(row.get(key) or "-")) for key in ("name", "kind", "distribution", "version")]
+        failure = row.get("error")
+        note = Text(f"failed: {failure}", style="red") if failure else Text(str(row.get("summary") or ""))
+        table.add_row(*words, _duration(row.get("load_seconds")), note)
+    return table
+
+
+@contextmanager
+def progress(names: Sequence[str]) -> Iterator[Iterator[str]]:
+    """Iterate over names, with a progress bar on standard error when that is a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("planning", total=len(names))
+
+        def advancing() -> Iterator[str]:
+            for name in names:
+                bar.update(task, description=name)
+                yield name
+                bar.advance(task)
+
+        yield advancing()
+
+
+def percent(ratio: float) -> str:
+    """A small ratio with three significant digits: 0.0123 is "1.23 %"."""
+    return f"{100 * ratio:.3g} %"
+
+
+def _fill(summary: PlanSummary) -> str:
+    return "-" if summary.fill is None else f"{100 * summary.fill:.2f} %"
+
+
+def _loads(summary: PlanSummary) -> str:
+    if summary.baseline_largest_over_mean is None:
+        return f"{summary.largest_over_mean:.4f}"
+    return f"{summary.largest_over_mean:.4f}, baseline {_baseline(summary)}"
+
+
+def _baseline(summary: PlanSummary) -> str:
+    over = summary.baseline_overflowing_packs
+    note = f" with {over:,} {'pack' if over == 1 else 'packs'} over the cap" if over else ""
+    return f"{summary.baseline_largest_over_mean:.4f}{note}"
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{1000 * seconds:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
