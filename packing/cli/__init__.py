@@ -22,10 +22,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         from packing.cli.application import run
+
+        return run(arguments)
+    except KeyboardInterrupt:
+        # Only while the libraries are loading: later ones are reported by `run`.
+        return 130
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in _LIBRARIES:
             raise
         print(f"packing: the command line needs `{missing}`: pip install 'packing[cli]'", file=sys.stderr)
         return 2
-    return run(arguments)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -50,41 +50,36 @@ def plan_summary(summary: PlanSummary, lengths: Lengths) -> RenderableType:
         ("gap to the bound", f"{percent(summary.gap)} ({summary.bound}: {summary.bound_explanation})"),
         ("decision", f"{'accepted' if summary.accepted else 'kept the reference'}: {summary.reason}"),
     ):
-        # Text objects: square brackets in names and reasons are not markup.
         table.add_row(label, Text(text))
     return table
 
 
 def comparison_table(rows: Sequence[PlanSummary | Failure]) -> RenderableType:
-    """One row per algorithm; one that gave no plan says why across the table's last column."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    """One row per algorithm; below it, in full width, what the bounds mean and why an algorithm gave no plan."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("algorithm", style="bold", overflow="fold")
     for heading in ("packs", "fill", "largest/mean", "gap", "time"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("what binds", overflow="fold")
+    table.add_column("binds", overflow="fold")
+    notes: dict[str, None] = {}  # each once, in the order of the rows
     for row in rows:
         if isinstance(row, Failure):
-            table.add_row(Text(row.algorithm), *["-"] * 5, Text(f"no plan: {row.reason}", style="red"))
-        else:
-            table.add_row(
-                Text(row.algorithm),
-                f"{row.packs:,}",
-                _fill(row),
-                f"{row.largest_over_mean:.4f}",
-                percent(row.gap),
-                _duration(row.seconds),
-                Text(f"{row.bound}: {row.bound_explanation}"),
-            )
+            table.add_row(Text(row.algorithm), *["-"] * 5, Text("no plan", style="red"))
+            notes[f"{row.algorithm}: no plan: {row.reason}"] = None
+            continue
+        figures = f"{row.packs:,}", _fill(row), f"{row.largest_over_mean:.4f}", percent(row.gap)
+        # Text objects: square brackets in names and reasons are not markup.
+        table.add_row(Text(row.algorithm), *figures, _duration(row.seconds), Text(row.bound))
+        notes[f"{row.bound}: {row.bound_explanation}"] = None
     baseline = next((row for row in rows if isinstance(row, PlanSummary)), None)
     if baseline is not None and baseline.baseline_largest_over_mean is not None:
-        table.caption = Text(f"baseline: {_baseline(baseline)}")
-        table.caption_justify = "left"
-    return table
+        notes[f"baseline: largest/mean {_baseline(baseline)}"] = None
+    return Group(table, Text(""), *[Text(note) for note in notes])
 
 
 def plugins_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Every registered name, where it comes from, and what failed."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for heading in ("name", "kind", "distribution", "version"):
         table.add_column(heading, overflow="fold")
     table.add_column("load time", justify="right", no_wrap=True)
