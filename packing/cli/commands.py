@@ -25,7 +25,7 @@ _LONG_SECONDS = 0.2
 
 _lengths_argument = click.argument("lengths", required=False, metavar="[LENGTHS]")
 _column_option = click.option(
-    "--column", metavar="NAME", help="Column with the lengths, by name or position; A+B sums columns."
+    "--column", metavar="NAME", help="Column with the lengths (its position where columns have no names); A+B is a sum."
 )
 _limit_option = click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N samples.")
 _json_option = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
@@ -61,7 +61,7 @@ def plan(
     options = settings.merge(config, flags)
     planner = Planner.from_config(options)
     samples = _read(lengths, column, limit)
-    result = planner.plan(samples.values)
+    result = planner.plan(samples.samples)
     if target is not None:
         text = result.to_json().rstrip("\n") + "\n"
         if to_stdout:
@@ -159,7 +159,7 @@ def _attempt(name: str, planner: Any, samples: Lengths, capacity: int | None) ->
     try:
         while len(times) < _TIMINGS and sum(times) < _LONG_SECONDS:
             start = time.perf_counter()
-            result = planner.plan(samples.values)
+            result = planner.plan(samples.samples)
             times.append(time.perf_counter() - start)
     except NO_PLAN as error:
         return Failure(name, type(error).__name__, str(error))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
-
-import numpy as np
 
 from packing import _checks
 from packing._checks import Int64Array
@@ -25,14 +22,25 @@ _MOST_NAMES_SHOWN = 20
 
 @dataclass(frozen=True)
 class Lengths:
-    """Sample lengths in tokens, int64[N] in the order of the file, and what to call them."""
+    """Sample lengths in tokens, int64[N] in the order of the file, and what to call them.
+
+    `features` are the further columns that were asked for, int64[N] each.
+    """
 
     values: Int64Array
     source: str
     column: str
+    features: Mapping[str, Int64Array] = field(default_factory=dict)
+
+    @property
+    def samples(self) -> Int64Array | dict[str, Int64Array]:
+        """What the planner takes: plain lengths, or columns where there are features."""
+        return {**self.features, "length": self.values} if self.features else self.values
 
 
-def read_lengths(source: str | None, *, column: str | None = None, limit: int | None = None) -> Lengths:
+def read_lengths(
+    source: str | None, *, column: str | None = None, limit: int | None = None, features: Sequence[str] = ()
+) -> Lengths:
     """Read the length of every sample.
 
     Args:
@@ -40,6 +48,7 @@ def read_lengths(source: str | None, *, column: str | None = None, limit: int | 
         column: a column's name or position, or several joined by `+` that are summed; None takes the only column of
             numbers, or the one called "length" or "tokens".
         limit: keep only the first so many samples.
+        features: names of further columns to read.
 
     Raises:
         ConfigError: the file is not of its format, holds no samples, lacks the column, leaves open which one is
@@ -52,12 +61,19 @@ def read_lengths(source: str | None, *, column: str | None = None, limit: int | 
         if not table.names:
             raise ConfigError("no samples in it.")
         parts = _chosen(table, column)
-        values = _total({name: table.values(name) for name in parts}, limit)
+        read = {
+            name: _checks.integers(name, table.values(name))
+            for name in dict.fromkeys((*parts, *_known(table, features)))
+        }
+        counts = {name: values.size for name, values in read.items()}
+        if len(set(counts.values())) > 1:
+            raise ConfigError(f"columns must be equally long, but got {counts}.")
+        values = _total([read[name] for name in parts], " + ".join(parts))[:limit]
         if not values.size:
             raise ConfigError("no samples in it.")
     except ConfigError as error:
         raise ConfigError(f"{label}: {error}") from None
-    return Lengths(values, label, "+".join(parts))
+    return Lengths(values, label, "+".join(parts), {name: read[name][:limit] for name in features})
 
 
 def _bundled() -> Table:
@@ -70,12 +86,9 @@ def _chosen(table: Table, column: str | None) -> Sequence[str]:
     if column is not None:
         # A name that itself holds a plus sign is taken as it is.
         parts = [column] if column in names else [part.strip() for part in column.split("+")]
-        for part in parts:
-            if part not in names:
-                raise ConfigError(f"no column {part!r}; there are {_listed(names)}.")
         if len(set(parts)) < len(parts):
             raise ConfigError(f"`--column` must name each column once, but got {column!r}.")
-        return parts
+        return _known(table, parts)
     if len(names) == 1:
         return names
     numeric = [name for name in names if table.is_numeric(name)]
@@ -89,21 +102,23 @@ def _chosen(table: Table, column: str | None) -> Sequence[str]:
     raise ConfigError(f"several columns hold numbers: {_listed(numeric)}; name one, or several as A+B, with --column.")
 
 
-def _total(columns: dict[str, object], limit: int | None) -> Int64Array:
-    """The checked sum of the columns, row by row."""
-    parts = {name: _checks.integers(name, values) for name, values in columns.items()}
-    counts = {name: part.size for name, part in parts.items()}
-    if len(set(counts.values())) > 1:
-        raise ConfigError(f"columns to be summed must be equally long, but got {counts}.")
+def _known(table: Table, names: Sequence[str]) -> Sequence[str]:
+    """The names, all of which the table has."""
+    for name in names:
+        if name not in table.names:
+            raise ConfigError(f"no column {name!r}; there are {_listed(table.names)}.")
+    return names
 
-    def add(left: Int64Array, right: Int64Array) -> Int64Array:
-        total = left + right
+
+def _total(parts: Sequence[Int64Array], names: str) -> Int64Array:
+    """The checked sum of columns of non-negative numbers, row by row."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
         # Both are non-negative: a sum that wrapped around is smaller than either.
-        if (total < left).any():
-            raise ConfigError(f"the sum of {_listed(list(parts))} must fit into 64-bit integers.")
-        return np.asarray(total, dtype=np.int64)
-
-    return reduce(add, (part[:limit] for part in parts.values()))
+        if (total < part).any():
+            raise ConfigError(f"the sum {names} must fit into 64-bit integers.")
+    return total
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -250,10 +250,13 @@ def _from_csv(text: str, *, delimiters: Sequence[str]) -> ListTable:
 def _cell_number(cell: object) -> int | float | None:
     """A cell of text as a number: integers exactly, whatever else looks like a number as a float."""
     text = str(cell)
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(text)
-    return None
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            return None
 
 
 def _from_json(text: str) -> ListTable:

@@ -170,7 +170,19 @@ def test_a_name_with_a_plus_sign_is_a_name(write):
     assert listed(write("a.csv", "a,b\n1,2\n"), column=" a + b ") == [3]
 
 
+def test_features_come_with_the_lengths(write):
+    path = write("a.csv", "a,b,c\n1,2,3\n4,5,6\n7,8,9\n")
+    lengths = read_lengths(path, column="a+b", limit=2, features=["b", "c"])
+    assert {name: values.tolist() for name, values in lengths.samples.items()} == {
+        "b": [2, 5],
+        "c": [3, 6],
+        "length": [3, 9],
+    }
+    assert read_lengths(path, column="a").samples.tolist() == [1, 4, 7]
+
+
 WRONG = [
+    ("a.csv", "a\n1\n", {"features": ["prefix"]}, r"a\.csv: no column 'prefix'; there are 'a'\."),
     ("a.csv", "a,b\n1,2\n", {"column": "length"}, r"a\.csv: no column 'length'; there are 'a', 'b'\."),
     ("a.csv", "a,b\n1,2\n", {"column": "a+c"}, r"a\.csv: no column 'c'; there are 'a', 'b'\."),
     ("a.csv", "a,b\n1,2\n", {"column": "a+a"}, r"`--column` must name each column once, but got 'a\+a'\."),
@@ -185,7 +197,7 @@ WRONG = [
     ("a.csv", "1\nnan\n", {}, r"`0` must hold whole numbers, but got nan at index 1\."),
     ("a.csv", "1\n-2\n", {}, r"`0` must be non-negative, but got -2 at index 1\."),
     ("a.csv", f"1\n{2**63}\n", {}, r"`0` must"),
-    ("a.csv", f"a,b\n{2**62},{2**62}\n", {"column": "a+b"}, r"the sum of 'a', 'b' must fit into 64-bit integers\."),
+    ("a.csv", f"a,b\n{2**62},{2**62}\n", {"column": "a+b"}, r"the sum a \+ b must fit into 64-bit integers\."),
     ("a.csv", "", {}, r"a\.csv: no samples in it\."),
     ("a.csv", "length\n", {}, r"a\.csv: no samples in it\."),
     ("a.csv", b"\xff\xfe1\x00", {}, r"a\.csv: not UTF-8 text \(byte 0\)\."),
