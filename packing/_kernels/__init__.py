@@ -10,15 +10,19 @@ backend = os.environ.get("PACKING_KERNELS", "compiled")
 
 if backend == "compiled":
     try:
-        pass  # from packing._kernels import _kk as kk ...
+        from packing._kernels import _fit as fit
+        from packing._kernels import _fit_histogram as fit_histogram
+        from packing._kernels import _greedy as greedy
+        from packing._kernels import _kk as kk
+        from packing._kernels import _order as order
     except ImportError as error:
         raise ImportError(
             f"the compiled kernels of packing cannot be loaded ({error}); reinstall packing, "
             "or set PACKING_KERNELS=reference to run the slow plain-Python twins"
         ) from error
 elif backend == "reference":
-    pass  # from packing._reference import kk ...
+    from packing._reference import fit, fit_histogram, greedy, kk, order
 else:
     raise ImportError(f'`PACKING_KERNELS` must be "compiled" or "reference", but got {backend!r}.')
 
-__all__ = ["backend"]
+__all__ = ["backend", "fit", "fit_histogram", "greedy", "kk", "order"]
