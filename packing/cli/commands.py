@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,10 @@ from packing.cli.lengths import BUNDLED_SAMPLE, Lengths, read_lengths
 from packing.cli.summary import Failure, PlanSummary, as_record, summarize
 from packing.errors import AuditError, ConfigError, InfeasibleError, NoCandidateError, UnsupportedProblemError
 
-__all__ = ["compare", "plan", "plugins"]
+if TYPE_CHECKING:
+    from packing.planner import Planner
+
+__all__ = ["NO_PLAN", "compare", "plan", "plugins"]
 
 # The problem or the algorithm says no; everything else is a mistake in what was typed or read.
 NO_PLAN = (InfeasibleError, NoCandidateError, UnsupportedProblemError, AuditError)
@@ -58,9 +61,8 @@ def plan(
     to_stdout = target == "-"
     if target is not None and not to_stdout:
         output.check_target(Path(target), force=force)
-    options = settings.merge(config, flags)
-    planner = Planner.from_config(options)
-    samples = _read(lengths, column, limit)
+    planner = Planner.from_config(settings.merge(config, flags))
+    samples = _read(lengths, column, limit, planner)
     result = planner.plan(samples.samples)
     if target is not None:
         text = result.to_json().rstrip("\n") + "\n"
@@ -68,8 +70,7 @@ def plan(
             click.echo(text, nl=False)
         else:
             output.write_atomically(Path(target), text, force=force)
-    summary = summarize(result, capacity=options.get("seq_len"))
-    render.show(render.plan_summary(summary, samples), error=to_stdout)
+    render.show(render.plan_summary(summarize(result), samples), error=to_stdout)
 
 
 @click.command()
@@ -98,11 +99,12 @@ def compare(
     options = settings.merge(config, flags)
     # All names are resolved before the first plan is made: a typing error should not cost a long run.
     planners = {name: Planner.from_config(_with_algorithm(options, name)) for name in _names(algorithms)}
-    samples = _read(lengths, column, limit)
+    # They differ in the algorithm only, and so need the same columns.
+    samples = _read(lengths, column, limit, next(iter(planners.values())))
     rows: list[PlanSummary | Failure] = []
     with render.progress(list(planners)) as names:
         for name in names:
-            rows.append(_attempt(name, planners[name], samples, options.get("seq_len")))
+            rows.append(_attempt(name, planners[name], samples))
     if as_json:
         document = {"source": samples.source, "column": samples.column, "rows": [as_record(row) for row in rows]}
         click.echo(json.dumps(document, indent=2, allow_nan=False))
@@ -125,11 +127,21 @@ def plugins(as_json: bool) -> None:
         render.show(render.plugins_table(rows))
 
 
-def _read(source: str | None, column: str | None, limit: int | None) -> Lengths:
-    samples = read_lengths(source, column=column, limit=limit)
+def _read(source: str | None, column: str | None, limit: int | None, planner: Planner) -> Lengths:
+    samples = read_lengths(source, column=column, limit=limit, features=_columns_beside_length(planner))
     if source is None:
         click.echo(f"packing: no LENGTHS given, using the bundled sample {BUNDLED_SAMPLE}", err=True)
     return samples
+
+
+def _columns_beside_length(planner: Planner) -> list[str]:
+    """The columns that the planner's settings name, in a fixed order."""
+    from packing.registry import resolve_estimator
+
+    names = [*(planner.packing_budgets or ()), planner.group, planner.forbid]
+    if planner.estimator is not None:
+        names += getattr(resolve_estimator(planner.estimator).instance, "columns", ())
+    return [name for name in dict.fromkeys(names) if name not in (None, "length")]
 
 
 def _names(algorithms: str | None) -> list[str]:
@@ -153,7 +165,7 @@ def _with_algorithm(options: dict[str, Any], name: str) -> dict[str, Any]:
     return {**options, "algorithm": name}
 
 
-def _attempt(name: str, planner: Any, samples: Lengths, capacity: int | None) -> PlanSummary | Failure:
+def _attempt(name: str, planner: Planner, samples: Lengths) -> PlanSummary | Failure:
     """One row of the comparison; times are the least of a few runs."""
     times: list[float] = []
     try:
@@ -163,4 +175,4 @@ def _attempt(name: str, planner: Any, samples: Lengths, capacity: int | None) ->
             times.append(time.perf_counter() - start)
     except NO_PLAN as error:
         return Failure(name, type(error).__name__, str(error))
-    return summarize(result, capacity=capacity, seconds=min(times))
+    return summarize(result, seconds=min(times))

@@ -8,7 +8,7 @@ from importlib import resources
 
 from packing import _checks
 from packing._checks import Int64Array
-from packing.cli.tables import STANDARD_INPUT, Table, read_array, read_table
+from packing.cli.tables import STANDARD_INPUT, Table, Values, read_array, read_table
 from packing.errors import ConfigError
 
 __all__ = ["BUNDLED_SAMPLE", "Lengths", "read_lengths"]
@@ -24,16 +24,16 @@ _MOST_NAMES_SHOWN = 20
 class Lengths:
     """Sample lengths in tokens, int64[N] in the order of the file, and what to call them.
 
-    `features` are the further columns that were asked for, int64[N] each.
+    `features` are the further columns that were asked for, N values each, as the file has them.
     """
 
     values: Int64Array
     source: str
     column: str
-    features: Mapping[str, Int64Array] = field(default_factory=dict)
+    features: Mapping[str, Values] = field(default_factory=dict)
 
     @property
-    def samples(self) -> Int64Array | dict[str, Int64Array]:
+    def samples(self) -> Int64Array | dict[str, Values]:
         """What the planner takes: plain lengths, or columns where there are features."""
         return {**self.features, "length": self.values} if self.features else self.values
 
@@ -48,7 +48,7 @@ def read_lengths(
         column: a column's name or position, or several joined by `+` that are summed; None takes the only column of
             numbers, or the one called "length" or "tokens".
         limit: keep only the first so many samples.
-        features: names of further columns to read.
+        features: names of further columns to read; they may hold text.
 
     Raises:
         ConfigError: the file is not of its format, holds no samples, lacks the column, leaves open which one is
@@ -61,19 +61,17 @@ def read_lengths(
         if not table.names:
             raise ConfigError("no samples in it.")
         parts = _chosen(table, column)
-        read = {
-            name: _checks.integers(name, table.values(name))
-            for name in dict.fromkeys((*parts, *_known(table, features)))
-        }
-        counts = {name: values.size for name, values in read.items()}
+        numbers = {name: _checks.integers(name, table.numbers(name)) for name in parts}
+        further = {name: table.values(name) for name in _known(table, features)}
+        counts = {name: len(column) for name, column in {**further, **numbers}.items()}
         if len(set(counts.values())) > 1:
             raise ConfigError(f"columns must be equally long, but got {counts}.")
-        values = _total([read[name] for name in parts], " + ".join(parts))[:limit]
+        values = _total(list(numbers.values()), " + ".join(parts))[:limit]
         if not values.size:
             raise ConfigError("no samples in it.")
     except ConfigError as error:
         raise ConfigError(f"{label}: {error}") from None
-    return Lengths(values, label, "+".join(parts), {name: read[name][:limit] for name in features})
+    return Lengths(values, label, "+".join(parts), {name: column[:limit] for name, column in further.items()})
 
 
 def _bundled() -> Table:

@@ -44,10 +44,11 @@ def plan_summary(summary: PlanSummary, lengths: Lengths) -> RenderableType:
         ("algorithm", summary.algorithm),
         ("samples", f"{summary.samples:,}"),
         ("tokens", f"{summary.tokens:,}"),
-        ("packs", f"{summary.packs:,} on {summary.ranks:,} ranks"),
+        ("packs", _packs(summary)),
         ("fill", _fill(summary)),
         ("largest / mean load", _loads(summary)),
-        ("gap to the bound", f"{percent(summary.gap)} ({summary.bound}: {summary.bound_explanation})"),
+        ("gap to the bound", percent(summary.gap)),
+        ("what binds", f"{summary.bound} ({summary.bound_explanation})"),
         ("decision", f"{'accepted' if summary.accepted else 'kept the reference'}: {summary.reason}"),
     ):
         table.add_row(label, Text(text))
@@ -56,24 +57,29 @@ def plan_summary(summary: PlanSummary, lengths: Lengths) -> RenderableType:
 
 def comparison_table(rows: Sequence[PlanSummary | Failure]) -> RenderableType:
     """One row per algorithm; below it, in full width, what the bounds mean and why an algorithm gave no plan."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     table.add_column("algorithm", style="bold", overflow="fold")
-    for heading in ("packs", "fill", "largest/mean", "gap", "time"):
+    for heading in ("packs", "fill", "largest\n/ mean", "in the\nbaseline", "overflowing\nin baseline", "gap", "time"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("binds", overflow="fold")
     notes: dict[str, None] = {}  # each once, in the order of the rows
     for row in rows:
         if isinstance(row, Failure):
-            table.add_row(Text(row.algorithm), *["-"] * 5, Text("no plan", style="red"))
+            table.add_row(Text(row.algorithm), *["-"] * 7, Text("no plan", style="red"))
             notes[f"{row.algorithm}: no plan: {row.reason}"] = None
             continue
-        figures = f"{row.packs:,}", _fill(row), f"{row.largest_over_mean:.4f}", percent(row.gap)
-        # Text objects: square brackets in names and reasons are not markup.
-        table.add_row(Text(row.algorithm), *figures, _duration(row.seconds), Text(row.bound))
-        notes[f"{row.bound}: {row.bound_explanation}"] = None
-    baseline = next((row for row in rows if isinstance(row, PlanSummary)), None)
-    if baseline is not None and baseline.baseline_largest_over_mean is not None:
-        notes[f"baseline: largest/mean {_baseline(baseline)}"] = None
+        table.add_row(
+            Text(row.algorithm),  # not markup, whatever square brackets it holds
+            f"{row.packs:,}",
+            _fill(row),
+            f"{row.largest_over_mean:.4f}",
+            f"{row.baseline_largest_over_mean:.4f}",
+            f"{row.baseline_overflowing_packs:,}",
+            percent(row.gap),
+            _duration(row.seconds),
+            Text(row.bound),
+        )
+        notes[f"binds: {row.bound} ({row.bound_explanation})"] = None
     return Group(table, Text(""), *[Text(note) for note in notes])
 
 
@@ -114,20 +120,19 @@ def percent(ratio: float) -> str:
     return f"{100 * ratio:.3g} %"
 
 
+def _packs(summary: PlanSummary) -> str:
+    rounds = f" x {summary.window:,} rounds" if summary.window > 1 else ""
+    return f"{summary.packs:,} = {summary.ranks:,} ranks{rounds} x {summary.packs_per_rank:,}"
+
+
 def _fill(summary: PlanSummary) -> str:
     return "-" if summary.fill is None else f"{100 * summary.fill:.2f} %"
 
 
 def _loads(summary: PlanSummary) -> str:
-    if summary.baseline_largest_over_mean is None:
-        return f"{summary.largest_over_mean:.4f}"
-    return f"{summary.largest_over_mean:.4f}, baseline {_baseline(summary)}"
-
-
-def _baseline(summary: PlanSummary) -> str:
     over = summary.baseline_overflowing_packs
     note = f" with {over:,} {'pack' if over == 1 else 'packs'} over the cap" if over else ""
-    return f"{summary.baseline_largest_over_mean:.4f}{note}"
+    return f"{summary.largest_over_mean:.4f}, baseline {summary.baseline_largest_over_mean:.4f}{note}"
 
 
 def _duration(seconds: float | None) -> str:

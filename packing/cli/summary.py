@@ -14,17 +14,19 @@ __all__ = ["Failure", "PlanSummary", "as_record", "summarize"]
 
 @dataclass(frozen=True)
 class PlanSummary:
-    """The figures of one plan; ratios are 1 at best, gaps 0."""
+    """The figures of one plan; ratios are 1 at best, gaps 0; `fill` needs a token cap; tokens are aligned ones."""
 
     algorithm: str
     samples: int
     tokens: int
     ranks: int
+    window: int
     packs: int
+    packs_per_rank: int
     fill: float | None
     largest_over_mean: float
-    baseline_largest_over_mean: float | None
-    baseline_overflowing_packs: int | None
+    baseline_largest_over_mean: float
+    baseline_overflowing_packs: int
     gap: float
     bound: str
     bound_explanation: str
@@ -43,29 +45,25 @@ class Failure:
     reason: str
 
 
-def summarize(plan: Plan, *, capacity: int | None, seconds: float | None = None) -> PlanSummary:
-    """Collect the figures of a plan.
-
-    Args:
-        capacity: the token cap of a pack, of which `fill` is the used share; None leaves it out.
-        seconds: what planning took, for display.
-    """
+def summarize(plan: Plan, *, seconds: float | None = None) -> PlanSummary:
+    """Collect the figures of a plan; `seconds` is what planning took, for display."""
     tokens = int(plan.bin_tokens.sum())
-    baseline = plan.baseline
     return PlanSummary(
         algorithm=plan.algorithm,
         samples=plan.num_samples,
         tokens=tokens,
-        ranks=plan.ranks,
+        ranks=plan.data_parallel_size,
+        window=plan.window,
         packs=plan.num_bins,
-        fill=tokens / (plan.num_bins * capacity) if capacity else None,
-        largest_over_mean=float(plan.imbalance),
-        baseline_largest_over_mean=None if baseline is None else _largest_over_mean(baseline.rank_loads),
-        baseline_overflowing_packs=None if baseline is None else int(baseline.num_overflowing_bins),
-        gap=float(plan.gap),
+        packs_per_rank=plan.bins_per_rank,
+        fill=None if plan.seq_len is None else tokens / (plan.num_bins * plan.seq_len),
+        largest_over_mean=plan.imbalance,
+        baseline_largest_over_mean=plan.baseline.imbalance,
+        baseline_overflowing_packs=plan.baseline.num_overflowing_bins,
+        gap=plan.gap,
         bound=plan.lower_bound.name,
         bound_explanation=plan.lower_bound.explanation,
-        accepted=bool(plan.decision.accepted),
+        accepted=plan.decision.accepted,
         reason=plan.decision.reason,
         seconds=seconds,
         digest=plan.digest,
@@ -79,8 +77,3 @@ def as_record(row: PlanSummary | Failure) -> dict[str, Any]:
         for name, value in asdict(row).items()
     }
     return {"status": "plan" if isinstance(row, PlanSummary) else "no plan", **record}
-
-
-def _largest_over_mean(loads: Any) -> float:
-    total = float(loads.sum())
-    return float(loads.max()) * loads.size / total if total else 1.0

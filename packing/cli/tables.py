@@ -29,6 +29,9 @@ _ONLY_COLUMN = "0"
 _DELIMITERS = (",", "\t", ";")
 
 
+Values = npt.NDArray[Any] | Sequence[object]
+
+
 class Table(Protocol):
     """Columns by name. Columns are converted when they are asked for: a file may hold text that nobody needs."""
 
@@ -41,12 +44,16 @@ class Table(Protocol):
         """Whether the column holds numbers and nothing else (missing values aside)."""
         ...
 
-    def values(self, name: str) -> npt.ArrayLike:
+    def numbers(self, name: str) -> Values:
         """The column's numbers, one per sample.
 
         Raises:
             ConfigError: a value is missing or no number; the message says which and where.
         """
+        ...
+
+    def values(self, name: str) -> Values:
+        """The column as it is, text and missing values (None) included."""
         ...
 
 
@@ -66,7 +73,11 @@ class ArrayTable:
         array = self.columns[name]
         return array.ndim == 1 and array.dtype.kind in "iuf"
 
-    def values(self, name: str) -> npt.ArrayLike:
+    def numbers(self, name: str) -> Values:
+        """The array as it is: what it holds is checked where it is used."""
+        return self.columns[name]
+
+    def values(self, name: str) -> Values:
         """The array as it is."""
         return self.columns[name]
 
@@ -89,7 +100,7 @@ class ListTable:
         present = [value for value in self.columns[name] if value is not None]
         return bool(present) and all(self.number(value) is not None for value in present)
 
-    def values(self, name: str) -> npt.ArrayLike:
+    def numbers(self, name: str) -> Values:
         """The column's numbers; a missing value or text is an error that says where."""
         numbers: list[int | float] = []
         for index, value in enumerate(self.columns[name]):
@@ -99,6 +110,13 @@ class ListTable:
                 raise ConfigError(f"`{name}` must be a number, but got {got} ({self.place(index)}).")
             numbers.append(number)
         return numbers
+
+    def values(self, name: str) -> Values:
+        """Numbers where all are numbers, otherwise what the file holds."""
+        column = self.columns[name]
+        if not self.is_numeric(name):
+            return column
+        return [None if value is None else self.number(value) for value in column]
 
 
 @dataclass(frozen=True)
@@ -118,15 +136,24 @@ class ParquetTable:
         kind = self.file.schema_arrow.field(name).type
         return not name.startswith("__index_level_") and (self.types.is_integer(kind) or self.types.is_floating(kind))
 
-    def values(self, name: str) -> npt.ArrayLike:
+    def numbers(self, name: str) -> Values:
         """The column's numbers; a null is an error that says where."""
-        with _parsing("Parquet"):
-            column = self.file.read(columns=[name]).column(0)
+        column = self._column(name)
         if column.null_count:
             missing = int(np.argmax(column.is_null().to_numpy()))
             raise ConfigError(f"`{name}` must be a number, but got nothing (row {missing}).")
-        array: npt.ArrayLike = column.to_numpy()
+        array: npt.NDArray[Any] = column.to_numpy()
         return array
+
+    def values(self, name: str) -> Values:
+        """The column as Python values, or as an array where it holds numbers only."""
+        column = self._column(name)
+        values: Values = column.to_pylist() if column.null_count or not self.is_numeric(name) else column.to_numpy()
+        return values
+
+    def _column(self, name: str) -> Any:
+        with _parsing("Parquet"):
+            return self.file.read(columns=[name]).column(0)
 
 
 def read_table(source: str) -> Table:

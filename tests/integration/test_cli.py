@@ -142,7 +142,7 @@ def test_limit_and_window_and_alignment(packing):
     assert process.returncode == 0, process.stderr
     (row,) = json.loads(process.stdout)["rows"]
     assert row["samples"] == 64
-    assert row["ranks"] == 16
+    assert (row["ranks"], row["window"], row["packs"] % 16) == (8, 2, 0)
     assert row["tokens"] % 128 == 0
 
 
@@ -152,23 +152,48 @@ def test_flags_override_the_block(packing, tmp_path):
     arguments = ("plan", "--config", "block.yaml", "--limit", 500)
     default = packing(*arguments)
     assert default.returncode == 0, default.stderr
-    assert "on 8 ranks" in default.stdout
+    assert "= 8 ranks x" in default.stdout
     changed = packing(*arguments, "--ranks", 4, "--algorithm", "kk")
-    assert "on 4 ranks" in changed.stdout
+    assert "= 4 ranks x" in changed.stdout
     assert "\nalgorithm            kk\n" in changed.stdout
 
 
-def test_compare_tells_plans_from_failures(packing):
-    process = packing("compare", *STEP, "--algorithms", "lpt,kk,best_fit_decreasing", "--limit", 1000)
+def test_columns_that_the_settings_name_are_read_from_the_file(packing, tmp_path):
+    from packing.plan import Plan
+
+    kinds = [("text", "code", None)[index % 3] for index in range(90)]
+    rows = [{"length": 10 + index, "kind": kinds[index], "images": index % 4} for index in range(90)]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    block = "data_parallel_size: 4\nseq_len: 2000\ngroup: kind\ngroup_scope: rank\npacking_budgets: {images: 20}\n"
+    (tmp_path / "block.yaml").write_text(block)
+    process = packing("plan", "rows.jsonl", "--config", "block.yaml", "--output", "plan.json")
     assert process.returncode == 0, process.stderr
-    for name in ("lpt", "kk", "best_fit_decreasing"):
-        assert sum(line.startswith(name) for line in process.stdout.splitlines()) >= 1
-    process = packing("compare", *STEP, "--algorithms", "lpt,kk", "--limit", 1000, "--json")
-    document = json.loads(process.stdout)
+    plan = Plan.from_json((tmp_path / "plan.json").read_text())
+    bins = plan.bins()
+    assert sorted(sample for members in bins for sample in members) == list(range(90))
+    assert max(sum(rows[sample]["images"] for sample in members) for members in bins) <= 20
+    rank_of = {sample: b // plan.bins_per_rank for b, members in enumerate(bins) for sample in members}
+    for kind in ("text", "code"):
+        assert len({rank_of[sample] for sample in range(90) if kinds[sample] == kind}) == 1
+    process = packing("plan", *STEP, "--config", "block.yaml")
+    assert_one_line(process, 2, "no column 'images'", "'0'")
+
+
+def test_compare_tells_plans_from_failures(packing):
+    # `equal_count` cannot choose the number of packs itself, and says so.
+    arguments = ("compare", *STEP, "--algorithms", "lpt,equal_count,kk", "--limit", 1000)
+    process = packing(*arguments)
+    assert process.returncode == 0, process.stderr
+    lines = process.stdout.splitlines()
+    assert [line.split()[0] for line in lines[3:6]] == ["lpt", "equal_count", "kk"]
+    assert any(line.startswith("equal_count: no plan: ") and "open_bins" in line for line in lines)
+
+    document = json.loads(packing(*arguments, "--json").stdout)
     assert document["source"] == "openchat_v1"
-    assert [row["algorithm"] for row in document["rows"]] == ["lpt", "kk"]
-    for row in document["rows"]:
-        assert row["status"] == "plan"
+    assert [row["status"] for row in document["rows"]] == ["plan", "no plan", "plan"]
+    assert document["rows"][1]["error"] == "UnsupportedProblemError"
+    for row in document["rows"][::2]:
+        assert row["baseline_overflowing_packs"] > 0
         assert row["seconds"] > 0
         assert row["largest_over_mean"] >= 1
         assert row["gap"] >= 0

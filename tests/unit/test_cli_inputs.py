@@ -173,12 +173,24 @@ def test_a_name_with_a_plus_sign_is_a_name(write):
 def test_features_come_with_the_lengths(write):
     path = write("a.csv", "a,b,c\n1,2,3\n4,5,6\n7,8,9\n")
     lengths = read_lengths(path, column="a+b", limit=2, features=["b", "c"])
-    assert {name: values.tolist() for name, values in lengths.samples.items()} == {
+    assert {name: list(values) for name, values in lengths.samples.items()} == {
         "b": [2, 5],
         "c": [3, 6],
         "length": [3, 9],
     }
     assert read_lengths(path, column="a").samples.tolist() == [1, 4, 7]
+
+
+def test_features_may_be_text_with_gaps(write):
+    rows = [{"length": 1, "kind": "x", "weight": 0.5}, {"length": 2, "kind": None, "weight": 1}]
+    for name, content in (
+        ("a.json", json.dumps(rows)),
+        ("a.csv", "length,kind,weight\n1,x,0.5\n2,,1\n"),
+        ("a.parquet", parquet_bytes({key: [row[key] for row in rows] for key in rows[0]})),
+    ):
+        features = read_lengths(write(name, content), features=["kind", "weight"]).features
+        assert list(features["kind"]) == ["x", None], name
+        assert list(features["weight"]) == [0.5, 1], name
 
 
 WRONG = [

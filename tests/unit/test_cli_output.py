@@ -117,11 +117,14 @@ def stub_plan(**changes: object) -> SimpleNamespace:
     fields = {
         "algorithm": "lpt",
         "num_samples": 5,
-        "ranks": 2,
+        "data_parallel_size": 2,
+        "window": 1,
+        "bins_per_rank": 2,
         "num_bins": 4,
+        "seq_len": 100,
         "bin_tokens": np.array([60, 50, 40, 50]),
         "imbalance": 1.25,
-        "baseline": SimpleNamespace(rank_loads=np.array([3.0, 1.0]), num_overflowing_bins=1),
+        "baseline": SimpleNamespace(imbalance=1.5, num_overflowing_bins=1),
         "gap": 0.00012345,
         "lower_bound": SimpleNamespace(value=1.0, name="mean", explanation="total cost [sum] over ranks"),
         "decision": SimpleNamespace(accepted=True, reason="no reference was given"),
@@ -131,13 +134,15 @@ def stub_plan(**changes: object) -> SimpleNamespace:
 
 
 def test_summary_of_a_plan():
-    summary = summarize(stub_plan(), capacity=100, seconds=0.5)
+    summary = summarize(stub_plan(), seconds=0.5)
     assert summary == PlanSummary(
         algorithm="lpt",
         samples=5,
         tokens=200,
         ranks=2,
+        window=1,
         packs=4,
+        packs_per_rank=2,
         fill=0.5,
         largest_over_mean=1.25,
         baseline_largest_over_mean=1.5,
@@ -150,12 +155,11 @@ def test_summary_of_a_plan():
         seconds=0.5,
         digest="abc",
     )
-    bare = summarize(stub_plan(baseline=None), capacity=None)
-    assert (bare.fill, bare.baseline_largest_over_mean, bare.baseline_overflowing_packs) == (None, None, None)
+    assert summarize(stub_plan(seq_len=None)).fill is None
 
 
 def test_records_tell_plans_from_failures():
-    record = as_record(summarize(stub_plan(gap=float("inf")), capacity=100))
+    record = as_record(summarize(stub_plan(gap=float("inf"))))
     assert (record["status"], record["gap"], record["packs"]) == ("plan", None, 4)
     assert as_record(Failure("kk", "NoCandidateError", "no layout")) == {
         "status": "no plan",
@@ -168,18 +172,30 @@ def test_records_tell_plans_from_failures():
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, ["5", "200", "4 on 2 ranks", "50.00 %", "1.2500, baseline 1.5000 with 1 pack over the cap", "0.0123 %"]),
-        ({"baseline": None}, ["1.2500\n"]),
+        (
+            {},
+            [
+                "5",
+                "200",
+                "4 = 2 ranks x 2\n",
+                "50.00 %",
+                "1.2500, baseline 1.5000 with 1 pack over the cap",
+                "0.0123 %",
+            ],
+        ),
+        ({"window": 2, "bins_per_rank": 1}, ["4 = 2 ranks x 2 rounds x 1\n"]),
+        ({"baseline": SimpleNamespace(imbalance=1.5, num_overflowing_bins=0)}, ["1.2500, baseline 1.5000\n"]),
+        ({"seq_len": None}, ["fill                 -\n"]),
         (
             {"decision": SimpleNamespace(accepted=False, reason="gain 0 [too small]")},
             ["kept the reference: gain 0 [too"],
         ),
-        ({}, ["(mean: total cost [sum] over ranks)", "accepted: no reference was given"]),
+        ({}, ["mean (total cost [sum] over ranks)", "accepted: no reference was given"]),
     ],
 )
 def test_the_summary_shows_every_figure(changes, expected, capsys):
     lengths = Lengths(np.array([1]), "file.csv", "length")
-    render.show(render.plan_summary(summarize(stub_plan(**changes), capacity=100), lengths))
+    render.show(render.plan_summary(summarize(stub_plan(**changes)), lengths))
     captured = capsys.readouterr()
     assert captured.err == ""
     assert all(text in captured.out for text in expected)
@@ -189,20 +205,18 @@ def test_the_summary_shows_every_figure(changes, expected, capsys):
 
 def test_the_comparison_shows_plans_failures_and_the_baseline(capsys):
     rows = [
-        summarize(stub_plan(), capacity=100, seconds=0.0012),
-        summarize(stub_plan(algorithm="kk"), capacity=100, seconds=2.0),
+        summarize(stub_plan(), seconds=0.0012),
+        summarize(stub_plan(algorithm="kk"), seconds=2.0),
         Failure("vendor/[odd]", "NoCandidateError", "no layout in [0, 1)"),
     ]
     render.show(render.comparison_table(rows))
     out = capsys.readouterr().out
     (plan_line,) = [line for line in out.splitlines() if line.startswith("lpt")]
-    for cell in ("4", "50.00 %", "1.2500", "0.0123 %", "1.20 ms", "mean"):
-        assert cell in plan_line
+    assert plan_line.split() == ["lpt", "4", "50.00", "%", "1.2500", "1.5000", "1", "0.0123", "%", "1.20", "ms", "mean"]
     row, reason = [line for line in out.splitlines() if line.startswith("vendor/[odd]")]
-    assert row.split()[1:] == ["-", "-", "-", "-", "-", "no", "plan"]
+    assert row.split()[1:] == ["-"] * 7 + ["no", "plan"]
     assert reason == "vendor/[odd]: no plan: no layout in [0, 1)"
-    assert out.count("mean: total cost [sum] over ranks") == 1
-    assert "baseline: largest/mean 1.5000 with 1 pack over the cap" in out
+    assert out.count("binds: mean (total cost [sum] over ranks)") == 1
 
 
 def test_the_plugins_table_shows_failures(capsys):
