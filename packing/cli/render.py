@@ -59,7 +59,7 @@ def comparison_table(rows: Sequence[PlanSummary | Failure]) -> RenderableType:
     """One row per algorithm; below it, in full width, what the bounds mean and why an algorithm gave no plan."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     table.add_column("algorithm", style="bold", overflow="fold")
-    for heading in ("packs", "fill", "largest\n/ mean", "in the\nbaseline", "overflowing\nin baseline", "gap", "time"):
+    for heading in ("packs", "fill", "largest\n/ mean", "baseline\n/ mean", "baseline\nover cap", "gap", "time"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("binds", overflow="fold")
     notes: dict[str, None] = {}  # each once, in the order of the rows
