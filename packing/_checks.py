@@ -48,9 +48,12 @@ def real(name: str, value: Any, *, minimum: float = 0.0) -> float:
     """A finite real number of at least `minimum` (bools not)."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ConfigError(f"`{name}` must be a number, but got {shown(value)}.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number) or number < minimum:
-        raise ConfigError(f"`{name}` must be finite and at least {minimum:g}, but got {value!r}.")
+        raise ConfigError(f"`{name}` must be finite and at least {minimum:g}, but got {shown(value)}.")
     return number
 
 

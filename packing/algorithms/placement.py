@@ -1,0 +1,163 @@
+"""Longest-processing-time placement: the heaviest sample first, each into the best bin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from packing import _kernels
+from packing._checks import Int64Array
+from packing.algorithms._open_bins import smallest_count
+from packing.assignment import Assignment
+from packing.problem import Problem
+
+__all__ = ["LPT", "heaviest_first", "place"]
+
+Int32Array = npt.NDArray[np.int32]
+_NONE32, _NONE64 = np.empty(0, np.int32), np.empty(0, np.int64)
+
+
+def heaviest_first(cost: Int64Array, tokens: Int64Array) -> Int32Array:
+    """int32[N]: cost descending, tokens descending, index ascending."""
+    order = np.empty(cost.size, np.int32)
+    workspace = np.empty(_kernels.order.descending_workspace(cost.size), np.uint8)
+    _kernels.order.descending(cost, tokens, order, workspace)
+    return order
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """What is placed as one: single samples, or whole groups that must share a bin."""
+
+    tokens: Int64Array
+    cost: Int64Array
+    footprints: Int64Array
+    forbid: Int64Array
+    count: Int32Array  # samples of each entry, or empty: one each
+    rank_group: Int32Array  # entries of one group share a rank, or empty
+    num_rank_groups: int
+    entry_of: Int32Array | None  # entry of each sample, or None: entry = sample
+
+
+def _entries(problem: Problem) -> _Entries | None:
+    """None where two samples of one group can never share a bin."""
+    footprints = np.empty((problem.num_samples, 0), np.int64) if problem.footprints is None else problem.footprints
+    forbid = _NONE64 if problem.forbid is None else problem.forbid
+    plain = _Entries(problem.tokens, problem.cost, footprints, forbid, _NONE32, _NONE32, 0, None)
+    if problem.group is None:
+        return plain
+    # Ungrouped samples become groups of one. Numbering by first member keeps the index as the tie-breaker.
+    alone = problem.group < 0
+    labels = np.where(alone, problem.group.max(initial=0) + 1 + np.arange(problem.num_samples), problem.group)
+    _, first, group_of = np.unique(labels, return_index=True, return_inverse=True)
+    rank_of = np.argsort(np.argsort(first))
+    group_of = rank_of[group_of].astype(np.int32)
+    if problem.group_scope == "rank":
+        dense = np.where(alone, -1, group_of).astype(np.int32)
+        return _Entries(problem.tokens, problem.cost, footprints, forbid, _NONE32, dense, first.size, None)
+    first = np.sort(first)
+
+    def total(values: Int64Array) -> Int64Array:
+        sums = np.zeros((first.size, *values.shape[1:]), np.int64)
+        np.add.at(sums, group_of, values)
+        return sums
+
+    if forbid.size and (forbid != forbid[first][group_of]).any():
+        return None
+    return _Entries(
+        total(problem.tokens), total(problem.cost), total(footprints), forbid[first] if forbid.size else forbid,
+        np.bincount(group_of).astype(np.int32), _NONE32, 0, group_of,
+    )  # fmt: skip
+
+
+def place(problem: Problem, *, score: int, max_items: int | None = None) -> Assignment | None:
+    """Places the samples of a problem with a fixed number of bins, heaviest first.
+
+    Args:
+        score: one of the `greedy` kernel's scores.
+        max_items: a tighter limit than the problem's own.
+
+    Returns:
+        A layout that keeps every limit (samples in order of placement), or None where some sample found no bin.
+    """
+    entries = _entries(problem)
+    if entries is None or problem.bins_per_rank is None or problem.round_size is None:
+        return None
+    order = heaviest_first(entries.cost, entries.tokens)
+    if entries.rank_group.size:
+        order = _groups_together(order, entries)
+    num_entries = order.size
+    if num_entries < problem.num_bins:
+        return None
+    bin_of = np.empty(num_entries, np.int32)
+    budgets = _NONE64 if problem.budgets is None else problem.budgets
+    workspace = np.empty(
+        _kernels.greedy.place_workspace(
+            num_entries, problem.ranks, problem.bins_per_rank, budgets.size, entries.num_rank_groups
+        ),
+        np.uint8,
+    )
+    limits = [limit for limit in (problem.max_items, max_items) if limit is not None]
+    placed = _kernels.greedy.place(
+        entries.tokens, entries.cost, entries.count, entries.footprints, entries.forbid, entries.rank_group,
+        entries.num_rank_groups, order, problem.capacities(), budgets,
+        _NONE64 if problem.pad_cost is None else problem.pad_cost, problem.ranks, problem.bins_per_rank,
+        problem.round_size, min(limits, default=0), problem.oversized == "single", score, bin_of, workspace,
+    )  # fmt: skip
+    if placed < num_entries:
+        return None
+    if entries.entry_of is not None:
+        order, bin_of = _members(order, bin_of, entries.entry_of)
+    return _in_order(order, bin_of, problem.num_bins)
+
+
+def _groups_together(order: Int32Array, entries: _Entries) -> Int32Array:
+    """Heaviest group first, its members one after the other, so that its rank is chosen while there is room."""
+    labels = np.where(entries.rank_group < 0, -1, entries.rank_group)
+    weight = entries.cost.copy()
+    size = entries.tokens.copy()
+    for values, source in ((weight, entries.cost), (size, entries.tokens)):
+        sums = np.bincount(labels[labels >= 0], minlength=entries.num_rank_groups) * 0
+        np.add.at(sums, labels[labels >= 0], source[labels >= 0])
+        values[labels >= 0] = sums[labels[labels >= 0]]
+    place_in_order = np.empty(order.size, np.int64)
+    place_in_order[order] = np.arange(order.size)
+    return np.lexsort((place_in_order, labels, -size, -weight)).astype(np.int32)
+
+
+def _members(order: Int32Array, bin_of: Int32Array, entry_of: Int32Array) -> tuple[Int32Array, Int32Array]:
+    """Order and bins of the samples, from those of their groups."""
+    place_of_entry = np.empty(order.size, np.int64)
+    place_of_entry[order] = np.arange(order.size)
+    return np.argsort(place_of_entry[entry_of], kind="stable").astype(np.int32), bin_of[entry_of]
+
+
+def _in_order(order: Int32Array, bin_of: Int32Array, num_bins: int) -> Assignment:
+    """The layout whose bins list their samples in the order of placement."""
+    bins = bin_of[order]
+    offsets = np.zeros(num_bins + 1, np.int64)
+    np.cumsum(np.bincount(bins, minlength=num_bins), out=offsets[1:])
+    return Assignment(offsets, order[np.argsort(bins, kind="stable")])  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class LPT:
+    """Greedy placement, heaviest sample first (DESIGN, section 7); every kind of limit, any objective.
+
+    Source: Graham 1969 (LPT), with hard caps. Without pad cost a bin is scored by its rank's load before placing;
+    with one by the objective as it would be after. Deterministic; ties end in rank and slot.
+    """
+
+    def assign(self, problem: Problem) -> Assignment | None:
+        """The layout, or None where some sample found no bin."""
+        score = _kernels.greedy.LOAD_BEFORE
+        if problem.objective.name == "rounds":
+            score = _kernels.greedy.ROUNDS_AFTER
+        elif problem.pad_cost is not None:
+            after = {"makespan": _kernels.greedy.MAKESPAN_AFTER, "balance": _kernels.greedy.BALANCE_AFTER}
+            score = after[problem.objective.name]
+        solve: Callable[[Problem], Assignment | None] = lambda fixed: place(fixed, score=score)  # noqa: E731
+        return solve(problem) if problem.bins_per_rank is not None else smallest_count(problem, solve)

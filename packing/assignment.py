@@ -1,0 +1,115 @@
+"""Assignment: which samples lie in which bin, as two integer arrays (CSR)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from packing.errors import ConfigError
+
+__all__ = ["Assignment"]
+
+Key = TypeVar("Key")
+Int32Array = npt.NDArray[np.int32]
+
+
+def _frozen_int32(values: Any) -> Int32Array:
+    array = np.ascontiguousarray(values, dtype=np.int32)
+    if array is values or array.base is not None:
+        array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assignment:
+    """A layout: bin b holds `items[offsets[b]:offsets[b + 1]]`, in that order; bins are rank-major (rank * M + slot).
+
+    The arrays are copied and made read-only. Whether the layout is a valid one for a problem is the audit's question;
+    this class only makes sure that it is well-formed.
+
+    Args:
+        offsets: int32[K+1], ascending from 0 to len(items).
+        items: int32[N], sample indices.
+
+    Raises:
+        ConfigError: `offsets` does not start at 0, descends, or does not end at the number of items.
+    """
+
+    offsets: Int32Array
+    items: Int32Array
+
+    def __post_init__(self) -> None:
+        offsets, items = _frozen_int32(self.offsets), _frozen_int32(self.items)
+        if offsets.ndim != 1 or items.ndim != 1 or offsets.size == 0:
+            raise ConfigError("`offsets` and `items` must be one-dimensional, and `offsets` must not be empty.")
+        if offsets[0] != 0 or offsets[-1] != items.size or (offsets[1:] < offsets[:-1]).any():
+            raise ConfigError(f"`offsets` must ascend from 0 to {items.size}, but got {offsets.tolist()[:16]}.")
+        object.__setattr__(self, "offsets", offsets)
+        object.__setattr__(self, "items", items)
+
+    @property
+    def num_bins(self) -> int:
+        """K."""
+        return self.offsets.size - 1
+
+    @property
+    def num_samples(self) -> int:
+        """Number of items, repetitions counted."""
+        return self.items.size
+
+    @classmethod
+    def from_bins(cls, bins: Iterable[Sequence[int]]) -> Assignment:
+        """The layout with these bins of sample indices, in this order."""
+        rows = [np.asarray(row, dtype=np.int64) for row in bins]
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([row.size for row in rows], out=offsets[1:])
+        return cls(offsets, np.concatenate(rows) if rows else np.empty(0, np.int32))  # type: ignore[arg-type]
+
+    @classmethod
+    def from_bin_of(cls, bin_of: Any, num_bins: int) -> Assignment:
+        """The layout that puts sample i into bin `bin_of[i]`; inside a bin the samples ascend."""
+        bins = np.asarray(bin_of, dtype=np.int64)
+        offsets = np.zeros(num_bins + 1, np.int64)
+        np.cumsum(np.bincount(bins, minlength=num_bins), out=offsets[1:])
+        return cls(offsets, np.argsort(bins, kind="stable"))  # type: ignore[arg-type]
+
+    def to_bins(self, keys: Sequence[Key] | None = None) -> list[list[Any]]:
+        """The bins as lists of sample indices, or of `keys[index]` where keys are given."""
+        items: list[Any] = self.items.tolist()
+        if keys is not None:
+            items = [keys[index] for index in items]
+        edges = self.offsets.tolist()
+        return [items[start:stop] for start, stop in zip(edges[:-1], edges[1:], strict=True)]
+
+    def bin_of(self) -> Int32Array:
+        """int32[N]: the bin of each sample (each sample must occur exactly once)."""
+        bins = np.empty(self.items.size, np.int32)
+        bins[self.items] = np.repeat(np.arange(self.num_bins, dtype=np.int32), np.diff(self.offsets))
+        return bins
+
+    def sums(self, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """int64[K]: the sum of `values` (int64[N], or int64[N, B] giving [K, B]) over each bin; exact."""
+        running = np.zeros((values.shape[0] + 1, *values.shape[1:]), np.int64)
+        np.cumsum(values[self.items], axis=0, out=running[1:])
+        return running[self.offsets[1:]] - running[self.offsets[:-1]]
+
+    def reordered(self, bins: npt.NDArray[np.integer[Any]]) -> Assignment:
+        """The same bins in another order: bin b of the result is bin `bins[b]` of this one."""
+        counts = np.diff(self.offsets)[bins]
+        offsets = np.zeros(self.offsets.size, np.int64)
+        np.cumsum(counts, out=offsets[1:])
+        starts = np.repeat(self.offsets[:-1][bins] - offsets[:-1], counts)
+        return Assignment(offsets, self.items[starts + np.arange(self.items.size)])  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Assignment):
+            return NotImplemented
+        return np.array_equal(self.offsets, other.offsets) and np.array_equal(self.items, other.items)
+
+    def __hash__(self) -> int:
+        return hash((self.offsets.tobytes(), self.items.tobytes()))

@@ -1,0 +1,504 @@
+"""Planner: settings once, then a plan for every step."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from packing import _checks, _kernels
+from packing._checks import Int64Array, shown
+from packing._feasibility import check_feasible
+from packing._fixed_point import finite, quantise_budget, quantise_costs, to_float
+from packing._samples import Batch, read_reference, read_samples
+from packing._version import __version__
+from packing.assignment import Assignment
+from packing.audit import audit, first_violation
+from packing.bounds import lower_bound
+from packing.errors import ConfigError, NoCandidateError, UnsupportedProblemError
+from packing.gate import decide
+from packing.objectives import OBJECTIVES, get_objective, rank_loads
+from packing.plan import Comparison, Plan
+from packing.problem import Problem
+from packing.registry import Resolved, get_registry, resolve_algorithm, resolve_estimator
+
+__all__ = ["Planner"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planner:
+    """Decides, for every step, which samples share a packed row and which rank gets which row.
+
+    The same settings and the same samples give the same plan on every rank, machine and Python; keyed samples also in
+    any order. All settings are checked here, once; `plan` only looks at the samples.
+
+    Args:
+        data_parallel_size: g, physical ranks.
+        seq_len: token cap of a packed row; None: no cap.
+        local_batch_size: M, rows per rank and round; None: the smallest number that fits (1 where nothing limits).
+        algorithm: a name ("lpt", "kk", "plugin/name"), a mapping with "name" and options, a class or factory, or an
+            object with `assign`.
+        estimator: the same for the cost of a sample, or a plain function of one record. None: a column "cost" or the
+            records' own `cost.llm` where there is any, otherwise "tokens".
+        objective: "makespan", "balance" or "rounds"; None: what the algorithm's config says, else "makespan".
+        min_balance_gain: in [0, 1); with a reference, the relative gain must be strictly above it.
+        oversized_policy: "error" or "single" (a sample over `seq_len` gets a row of its own).
+        packing_budgets: further hard caps per row: name -> limit. The use of each sample is the column of that name,
+            or the record's `packing_costs[name]`.
+        window: W, rounds that are planned together.
+        alignment: lengths count against `seq_len` rounded up to a multiple of it.
+        max_items: most samples in one row.
+        equal_count: every rank gets the same number of samples.
+        group: name of a column or feature; samples with one value stay together in one row ("bin") or on one rank, as
+            `group_scope` says. None values and -1 mark samples of no group.
+        forbid: name of a column or feature; samples with different values never share a row.
+        padding_cost: cost of t unused tokens of a row: {"linear": a, "quadratic": b}, or a function of t. Needs
+            `seq_len`.
+        baseline: how samples are dealt out for comparison where there is no reference: "contiguous" or "round_robin".
+
+    Raises:
+        ConfigError: a setting has a wrong type or value; the message quotes both.
+        UnknownNameError, AmbiguousNameError, PluginError: an algorithm, estimator or objective cannot be resolved.
+    """
+
+    data_parallel_size: int
+    seq_len: int | None = None
+    local_batch_size: int | None = None
+    algorithm: Any = "lpt"
+    estimator: Any = None
+    objective: str | None = None
+    min_balance_gain: float = 0.0
+    oversized_policy: str = "error"
+    packing_budgets: Mapping[str, float] | None = None
+    window: int = 1
+    alignment: int = 1
+    max_items: int | None = None
+    equal_count: bool = False
+    group: str | None = None
+    group_scope: str = "bin"
+    forbid: str | None = None
+    padding_cost: Mapping[str, Any] | Callable[[int], Any] | None = None
+    baseline: str = "contiguous"
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        for name in ("data_parallel_size", "window", "alignment"):
+            put(self, name, _checks.integer(name, getattr(self, name), minimum=1))
+        for name in ("seq_len", "local_batch_size", "max_items"):
+            put(self, name, _checks.optional_integer(name, getattr(self, name), minimum=1))
+        put(self, "min_balance_gain", _checks.fraction("min_balance_gain", self.min_balance_gain))
+        _checks.one_of("oversized_policy", self.oversized_policy, ("error", "single"))
+        _checks.one_of("group_scope", self.group_scope, ("bin", "rank"))
+        _checks.one_of("baseline", self.baseline, ("contiguous", "round_robin"))
+        put(self, "equal_count", _checks.boolean("equal_count", self.equal_count))
+        for name in ("group", "forbid"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise ConfigError(f"`{name}` must be the name of a column, but got {shown(value)}.")
+        put(self, "packing_budgets", _checked_budgets(self.packing_budgets))
+        resolved = resolve_algorithm(self.algorithm)
+        put(self, "_algorithm", resolved)
+        put(self, "_estimator", _resolve_estimator(self.estimator))
+        put(self, "_objective", get_objective(self._agreed_objective(resolved)))
+        put(self, "_pad_table", self._padding_table())
+        put(self, "_fingerprint", self._settings_fingerprint())
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Planner:
+        """The planner that a mapping of settings (a block of a trainer's YAML) describes; the mapping is not changed.
+
+        Raises:
+            ConfigError: no mapping, an unknown setting (the nearest names are suggested), or one that is missing.
+        """
+        if not isinstance(config, Mapping):
+            raise ConfigError(f"the config must be a mapping, but got {shown(config)}.")
+        known = [field.name for field in fields(cls)]
+        for key in config:
+            if key not in known:
+                near = difflib.get_close_matches(str(key), known, n=1)
+                hint = f" Did you mean `{near[0]}`?" if near else ""
+                raise ConfigError(f"`{key}` is no setting of the planner.{hint} There are: {', '.join(known)}.")
+        if "data_parallel_size" not in config:
+            raise ConfigError("`data_parallel_size` must be given.")
+        return cls(**config)
+
+    def plan(self, samples: Any, reference_bins: Any = None, step: int = 0) -> Plan:
+        """Plans one step.
+
+        Args:
+            samples: int[N] lengths (array or list), a mapping of columns with "length" (and "key", "cost", whatever
+                estimator and limits name), or a sequence of `SampleMetadata`.
+            reference_bins: the original layout, K bins of input positions or keys; it must be valid. The plan is taken
+                only where it is strictly better, otherwise the reference stays.
+            step: number of the step; part of the digest.
+
+        Raises:
+            ConfigError: the samples or the reference are malformed.
+            InfeasibleError: no layout can exist; found before any search, the same on every rank.
+            UnsupportedProblemError: the algorithm does not declare a feature that is needed.
+            NoCandidateError: the algorithm found no layout and there is no reference.
+            AuditError: the algorithm broke its contract.
+        """
+        step = _checks.integer("step", step, minimum=0)
+        batch = read_samples(samples)
+        reference = None if reference_bins is None else read_reference(reference_bins, batch)
+        problem = self._problem(batch, None if reference is None else len(reference))
+        if reference is not None:
+            problem = _with_reference(problem, reference, batch)
+        check_feasible(problem, lambda index: batch.describe(int(batch.by_key[index])))
+        self._check_supported(problem)
+        resolved: Resolved = self._algorithm  # type: ignore[attr-defined]
+        candidate = resolved.instance.assign(problem)
+        if candidate is not None:
+            problem = _with_found_bins(problem, candidate)
+            candidate = audit(problem, candidate, resolved.name)
+        elif problem.reference is None:
+            raise NoCandidateError(self._no_candidate_message(problem))
+        return self._accept(problem, candidate, batch, step)
+
+    # -------------------------------------------------------------------------------------------------- settings
+
+    def _agreed_objective(self, resolved: Resolved) -> str:
+        asked = resolved.objective
+        if asked is not None and self.objective is not None and asked != self.objective:
+            raise ConfigError(
+                f"`objective` is {self.objective!r}, but the option of `algorithm` {resolved.name!r} says {asked!r}."
+            )
+        return self.objective or asked or "makespan"
+
+    def _padding_table(self) -> Any:
+        """Cost of 0 .. seq_len unused tokens as int64 or float64, or None."""
+        if self.padding_cost is None:
+            return None
+        if self.seq_len is None:
+            raise ConfigError("`padding_cost` needs `seq_len`.")
+        if callable(self.padding_cost):
+            return finite("padding_cost", [self.padding_cost(unused) for unused in range(self.seq_len + 1)])
+        if not isinstance(self.padding_cost, Mapping) or set(self.padding_cost) - {"linear", "quadratic"}:
+            raise ConfigError(
+                f'`padding_cost` must be {{"linear": a, "quadratic": b}} or a function, but got {shown(self.padding_cost)}.'
+            )
+        unused = list(range(self.seq_len + 1))
+        linear, quadratic = (self.padding_cost.get(name, 0) for name in ("linear", "quadratic"))
+        for name, value in (("linear", linear), ("quadratic", quadratic)):
+            _checks.real(f"padding_cost.{name}", value)
+        return finite("padding_cost", [linear * t + quadratic * t * t for t in unused])
+
+    def _settings_fingerprint(self) -> str:
+        algorithm, estimator = self._algorithm, self._estimator  # type: ignore[attr-defined]
+        settings = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in ("algorithm", "estimator", "objective", "padding_cost", "packing_budgets")
+        }
+        budgets = None if self.packing_budgets is None else sorted(self.packing_budgets.items())
+        pad = self._pad_table  # type: ignore[attr-defined]
+        identity = [
+            __version__,
+            algorithm.identity(),
+            None if estimator is None else estimator.identity(),
+            self._objective.name,  # type: ignore[attr-defined]
+            budgets,
+            None if pad is None else hashlib.sha256(pad.tobytes()).hexdigest(),
+            settings,
+        ]
+        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def config_fingerprint(self) -> str:
+        """Hash of the package's version, the plugins' distributions and versions, full names and all settings.
+
+        The kernel backend is not part of it. Compare it across ranks once, before the first step.
+        """
+        fingerprint: str = self._fingerprint  # type: ignore[attr-defined]
+        return fingerprint
+
+    # --------------------------------------------------------------------------------------------------- problem
+
+    def _problem(self, batch: Batch, reference_count: int | None) -> Problem:
+        """The step as columns in key order."""
+        order = batch.by_key
+        ranks = self.data_parallel_size * self.window
+        bins_per_rank = self._bins_per_rank(ranks, reference_count)
+        bins = ranks * bins_per_rank if bins_per_rank is not None else batch.lengths.size + ranks
+        costs, pad_cost, exponent = quantise_costs(
+            finite("cost", self._costs(batch), length=batch.lengths.size), self._pad_table, bins  # type: ignore[attr-defined]
+        )  # fmt: skip
+        footprints, budgets = self._budgets(batch)
+        tokens = batch.lengths if self.alignment == 1 else -(-batch.lengths // self.alignment) * self.alignment
+        group, forbid = self._labels(batch, "group"), self._labels(batch, "forbid")
+        return Problem(
+            tokens=tokens[order],
+            cost=costs[order],
+            ranks=ranks,
+            bins_per_rank=bins_per_rank,
+            capacity=self.seq_len,
+            footprints=None if footprints is None else footprints[order],
+            budgets=budgets,
+            budget_names=() if self.packing_budgets is None else tuple(self.packing_budgets),
+            round_size=self.data_parallel_size,
+            objective=self._objective,  # type: ignore[attr-defined]
+            pad_cost=pad_cost,
+            max_items=self.max_items,
+            equal_count=self.equal_count,
+            group=None if group is None else group[order],
+            group_scope=self.group_scope,
+            forbid=None if forbid is None else forbid[order],
+            oversized=self.oversized_policy,
+            cost_exponent=exponent,
+        )
+
+    def _bins_per_rank(self, ranks: int, reference_count: int | None) -> int | None:
+        """M where it is fixed: by the setting, by the reference, or because nothing could ask for more than one."""
+        if reference_count is not None:
+            expected = None if self.local_batch_size is None else ranks * self.local_batch_size
+            if reference_count % ranks or reference_count == 0 or reference_count != (expected or reference_count):
+                wanted = f"{expected} bins" if expected else f"a multiple of {ranks} bins"
+                raise ConfigError(f"`reference_bins` must be {wanted}, but got {reference_count}.")
+            return reference_count // ranks
+        limited = self.seq_len is not None or self.max_items is not None or self.packing_budgets or self.forbid
+        return self.local_batch_size if limited or self.local_batch_size is not None else 1
+
+    def _costs(self, batch: Batch) -> Any:
+        resolved: Resolved | None = self._estimator  # type: ignore[attr-defined]
+        if resolved is not None:
+            if getattr(resolved.instance, "takes_records", False) and batch.records is not None:
+                return resolved.instance(batch.columns, records=batch.records)
+            return resolved.instance(batch.columns)
+        if batch.records is not None:
+            costs = np.asarray([record.cost.llm for record in batch.records])
+            return costs if costs.any() else batch.lengths
+        return batch.columns.get("cost", batch.lengths)
+
+    def _budgets(self, batch: Batch) -> tuple[Int64Array | None, Int64Array | None]:
+        if not self.packing_budgets:
+            return None, None
+        footprints, limits = [], []
+        for name, limit in self.packing_budgets.items():
+            column = finite(name, batch.column("packing_budgets", name), length=batch.lengths.size)
+            footprint, fixed_limit = quantise_budget(column, limit)
+            footprints.append(footprint)
+            limits.append(fixed_limit)
+        return np.stack(footprints, axis=1), np.asarray(limits, np.int64)
+
+    def _labels(self, batch: Batch, option: str) -> Int64Array | None:
+        """The column as int64[N] labels 0, 1, ... in sorted order of the values; -1: no group."""
+        name = getattr(self, option)
+        if name is None:
+            return None
+        values = np.asarray(batch.column(option, name))
+        if values.shape != (batch.lengths.size,):
+            raise ConfigError(f"`{option}` column {name!r} must have one value for each sample, got {values.shape}.")
+        none = np.asarray([value is None for value in values]) if values.dtype == object else np.zeros(values.size, bool)
+        if option == "group" and values.dtype.kind in "if":
+            none |= values == -1
+        elif option == "forbid" and none.any():
+            raise ConfigError(f"`forbid` column {name!r} must have a value for each sample, but has None.")
+        labels = np.full(values.size, -1, np.int64)
+        present = values[~none]
+        if present.dtype.kind == "f" and not np.isfinite(present).all():
+            raise ConfigError(f"`{option}` column {name!r} must hold finite values, but has NaN or infinity.")
+        try:
+            labels[~none] = np.unique(present, return_inverse=True)[1]
+        except TypeError:
+            raise ConfigError(f"`{option}` column {name!r} must hold values of one type.") from None
+        return labels
+
+    # ------------------------------------------------------------------------------------------------- the answer
+
+    def _check_supported(self, problem: Problem) -> None:
+        resolved: Resolved = self._algorithm  # type: ignore[attr-defined]
+        missing = sorted(_missing(problem, resolved.capabilities))
+        if missing:
+            names = ", ".join(f"`{name}`" for name in missing)
+            able = ", ".join(_able(problem)) or "none"
+            raise UnsupportedProblemError(
+                f"`algorithm` {resolved.name!r} does not support what this problem needs: {names}; those that do: {able}."
+            )
+
+    def _no_candidate_message(self, problem: Problem) -> str:
+        name = self._algorithm.name  # type: ignore[attr-defined]
+        others = [other for other in _able(problem) if other not in (name, "none")]
+        hint = f"; others to try: {', '.join(others)}" if others else ""
+        return f"`algorithm` {name!r} found no layout of {problem.num_samples} samples {_binding(problem)}{hint}."
+
+    def _accept(self, problem: Problem, candidate: Assignment | None, batch: Batch, step: int) -> Plan:
+        objective = problem.objective
+        if candidate is not None and objective.name == "rounds":
+            candidate = _into_rounds(problem, candidate)
+        after = None if candidate is None else problem.score(candidate)
+        before = None if problem.reference is None else problem.score(problem.reference)
+        exponent = problem.cost_exponent
+        unit = Fraction(2) ** -(exponent if objective.additive else 60)
+        decision = decide(before, after, self.min_balance_gain, unit=unit)
+        layout = candidate if decision.accepted else problem.reference
+        assert layout is not None and problem.bins_per_rank is not None
+        resolved, estimator = self._algorithm, self._estimator  # type: ignore[attr-defined]
+        lengths = batch.lengths
+        by_position = np.empty_like(batch.by_key)
+        by_position[batch.by_key] = np.arange(batch.by_key.size)
+        return Plan(
+            algorithm=resolved.name,
+            estimator="given" if estimator is None else estimator.name,
+            objective=objective.name,
+            step=step,
+            data_parallel_size=self.data_parallel_size,
+            window=self.window,
+            bins_per_rank=problem.bins_per_rank,
+            seq_len=self.seq_len,
+            offsets=layout.offsets,
+            items=_frozen(batch.by_key[layout.items].astype(np.int32)),
+            sample_keys=batch.keys,
+            lengths=lengths,
+            tokens=_frozen(problem.tokens[by_position]),
+            fixed_costs=_frozen(problem.cost[by_position]),
+            cost_exponent=exponent,
+            pack_loads=_frozen(problem.pack_loads(layout)),
+            bound=lower_bound(problem),
+            comparison=self._comparison(problem, by_position),
+            decision=decision,
+            config_fingerprint=self.config_fingerprint,
+            inputs_digest=_inputs_digest(problem),
+            environment=_environment(),
+        )
+
+    def _comparison(self, problem: Problem, by_position: Int64Array) -> Comparison:
+        layout, kind = problem.reference, "reference"
+        if layout is None:
+            kind, count = "baseline", problem.num_samples
+            places = np.arange(count) % problem.num_bins
+            if self.baseline == "contiguous":
+                places = np.arange(count) * problem.num_bins // count
+            bin_of = np.empty(count, np.int64)
+            bin_of[by_position] = places
+            layout = Assignment.from_bin_of(bin_of, problem.num_bins)
+        loads = rank_loads(problem.pack_loads(layout), problem.ranks)
+        over = 0 if problem.reference else int((layout.sums(problem.tokens) > problem.capacities()).sum())
+        return Comparison(kind, to_float(loads, problem.cost_exponent), over)
+
+
+def _frozen(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
+
+
+def _checked_budgets(budgets: Any) -> Mapping[str, float] | None:
+    if budgets is None:
+        return None
+    if not isinstance(budgets, Mapping):
+        raise ConfigError(f"`packing_budgets` must be a mapping from names to limits, but got {shown(budgets)}.")
+    for name, limit in budgets.items():
+        if not isinstance(name, str):
+            raise ConfigError(f"`packing_budgets` must have names that are text, but got {shown(name)}.")
+        _checks.real(f"packing_budgets.{name}", limit)
+    return {name: limit.item() if isinstance(limit, np.generic) else limit for name, limit in budgets.items()}
+
+
+def _resolve_estimator(config: Any) -> Resolved | None:
+    """None: the costs that come with the samples. A plain function of one record is wrapped."""
+    if config is None:
+        return None
+    if callable(config) and not isinstance(config, type) and not hasattr(config, "columns"):
+        from packing.estimators.callables import CallableEstimator
+
+        name = f"{getattr(config, '__module__', '')}:{getattr(config, '__qualname__', type(config).__qualname__)}"
+        return Resolved(name, CallableEstimator(config), frozenset(), {}, None, "", "")
+    return resolve_estimator(config)
+
+
+def _with_reference(problem: Problem, bins: list[Int64Array], batch: Batch) -> Problem:
+    """The problem with its reference, which must be a valid layout."""
+    from dataclasses import replace
+
+    index_of = np.empty_like(batch.by_key)
+    index_of[batch.by_key] = np.arange(batch.by_key.size)
+    layout = Assignment.from_bins([index_of[members] for members in bins])  # type: ignore[arg-type]
+    wrong = first_violation(problem, layout)
+    if wrong is not None:
+        raise ConfigError(f"`reference_bins` must be a valid layout, but {wrong}.")
+    return replace(problem, reference=layout)
+
+
+def _with_found_bins(problem: Problem, candidate: Any) -> Problem:
+    """An open problem closed at the number of bins that the algorithm chose."""
+    if problem.bins_per_rank is not None or not isinstance(candidate, Assignment):
+        return problem
+    return problem.with_bins_per_rank(max(1, -(-candidate.num_bins // problem.ranks)))
+
+
+def _into_rounds(problem: Problem, layout: Assignment) -> Assignment:
+    """The packs sorted into rounds, heaviest first, where every bin has the same capacity: what `rounds` scores."""
+    assert problem.bins_per_rank is not None and problem.round_size is not None
+    if not (problem.capacity is None or isinstance(problem.capacity, int)) or problem.group_scope == "rank":
+        return layout
+    heaviest = np.argsort(-problem.pack_loads(layout), kind="stable")
+    size, slots = problem.round_size, problem.bins_per_rank
+    # Synchronous round j of the step is micro-batch `slot` of window round `w`, j = w * M + slot.
+    where = heaviest.reshape(problem.ranks // size, slots, size).transpose(0, 2, 1).reshape(-1)
+    return layout.reordered(where)
+
+
+def _missing(problem: Problem, capabilities: frozenset[str]) -> frozenset[str]:
+    needs = problem.needs()
+    if not capabilities & OBJECTIVES.keys():  # indifferent to the objective
+        needs -= {problem.objective.name}
+    return needs - capabilities
+
+
+def _able(problem: Problem) -> list[str]:
+    return [
+        offer.spec.name if offer.namespace == "packing" else offer.full_name
+        for offer in get_registry().offers("algorithm")
+        if not _missing(problem, frozenset(offer.spec.capabilities))
+    ]
+
+
+def _binding(problem: Problem) -> str:
+    """The limits under which nothing was found, tightest first, in words."""
+    bins = "any number of bins" if problem.bins_per_rank is None else f"{problem.num_bins} bins"
+    parts = [f"in {bins}"]
+    if problem.capacity is not None:
+        share = ""
+        if problem.bins_per_rank is not None:
+            share = f" ({int(problem.tokens.sum()) / int(problem.capacities().sum()):.2%} full)"
+        parts.append(f"of {problem.max_capacity} tokens{share}")
+    limits = [f"budget {name!r}" for name in problem.budget_names]
+    limits += [name for name in ("max_items", "group", "forbid") if getattr(problem, name) is not None]
+    limits += ["equal_count"] if problem.equal_count else []
+    return " ".join(parts) + (f" under {', '.join(limits)}" if limits else "")
+
+
+def _inputs_digest(problem: Problem) -> str:
+    """Hash of the inputs that a plan does not hold itself, in key order."""
+    digest = hashlib.sha256()
+    reference = problem.reference
+    columns = {
+        "footprints": problem.footprints,
+        "budgets": problem.budgets,
+        "pad_cost": problem.pad_cost,
+        "group": problem.group,
+        "forbid": problem.forbid,
+        "reference_offsets": None if reference is None else reference.offsets,
+        "reference_items": None if reference is None else reference.items,
+    }
+    for name, column in columns.items():
+        if column is not None:
+            digest.update(name.encode())
+            digest.update(np.ascontiguousarray(column, "<i8").tobytes())
+    return digest.hexdigest()
+
+
+def _environment() -> dict[str, str]:
+    return {
+        "kernels": _kernels.backend,
+        "numpy": np.__version__,
+        "packing": __version__,
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,161 @@
+"""The one module that authors of plugins import: hook markers, specs, protocols, the API version.
+
+A plugin is a distribution with an entry point in the group `packing`; the entry point's name is the plugin's namespace
+(`[a-z][a-z0-9_]*`), its value a module with one or both hooks:
+
+    from packing.plugin import AlgorithmSpec, hookimpl
+
+    @hookimpl
+    def packing_algorithms(host):
+        return [AlgorithmSpec("snake", "packing_starter.snake:Snake", capabilities={"multi_bin"})]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import pluggy
+
+from packing._checks import Int64Array, shown
+from packing._version import __version__
+from packing.assignment import Assignment
+from packing.errors import ConfigError, PluginError
+from packing.problem import CAPABILITIES, BinState, Problem
+
+__all__ = [
+    "API_VERSION",
+    "CAPABILITIES",
+    "Algorithm",
+    "AlgorithmSpec",
+    "Assignment",
+    "BinState",
+    "Estimator",
+    "EstimatorSpec",
+    "Host",
+    "Problem",
+    "hookimpl",
+]
+
+API_VERSION = 1
+"""The version of the contract in this module; a spec made for a later one is refused."""
+
+hookimpl = pluggy.HookimplMarker("packing")
+"""Marks a function of a plugin as the implementation of the hook with the same name."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a hook is told about the package that calls it.
+
+    Attributes:
+        api_version: `API_VERSION` of the running package.
+        version: its version.
+    """
+
+    api_version: int = API_VERSION
+    version: str = __version__
+
+
+@runtime_checkable
+class Algorithm(Protocol):
+    """What a balancing algorithm must offer."""
+
+    def assign(self, problem: Problem) -> Assignment | None:
+        """A layout that holds every sample exactly once, breaks no limit and leaves no bin empty, or None where the
+        algorithm finds none. Must give the same answer for the same problem and must not change it.
+        """
+
+
+class Estimator(Protocol):
+    """What a workload estimator must offer: `columns`, the names of the columns it needs, and the call."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Names of the columns it reads; "length" is always there."""
+
+    def __call__(self, columns: Mapping[str, Any]) -> Any:
+        """int64[N] (or float64[N]): the cost of each sample, finite and non-negative, from columns of N values."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spec:
+    """What a plugin says about one name before anything is imported.
+
+    Args:
+        name: how users choose it, `[a-z][a-z0-9_]*`.
+        factory: "module:attribute", imported on first use, or a callable; called with the options of the config.
+        capabilities: see the subclass.
+        api: the `API_VERSION` that it was written for.
+        summary: one sentence for listings.
+
+    Raises:
+        PluginError: the name, the factory or a capability is malformed.
+    """
+
+    name: str
+    factory: str | Callable[..., Any]
+    capabilities: frozenset[str] | Collection[str] = frozenset()
+    api: int = API_VERSION
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise PluginError(f"a spec's `name` must match {_NAME.pattern}, but got {shown(self.name)}.")
+        if isinstance(self.factory, str):
+            module, _, attribute = self.factory.partition(":")
+            if not module or not attribute:
+                raise PluginError(f'`factory` of {self.name!r} must be "module:attribute", but got {self.factory!r}.')
+        elif not callable(self.factory):
+            raise PluginError(f"`factory` of {self.name!r} must be text or callable, but got {shown(self.factory)}.")
+        if isinstance(self.capabilities, str):
+            raise PluginError(f"`capabilities` of {self.name!r} must be a set of names, but got one text.")
+        object.__setattr__(self, "capabilities", frozenset(self.capabilities))
+
+
+class AlgorithmSpec(_Spec):
+    """A balancing algorithm offered by name. `capabilities` are the features of a `Problem` that it honours, from
+    `CAPABILITIES`; one that names no objective is taken to be indifferent to it.
+    """
+
+    __slots__ = ()
+    kind = "algorithm"
+
+    def __post_init__(self) -> None:
+        _Spec.__post_init__(self)
+        unknown = sorted(set(self.capabilities) - CAPABILITIES)
+        if unknown:
+            known = ", ".join(sorted(CAPABILITIES))
+            raise PluginError(f"`capabilities` of {self.name!r} must be among {known}, but got {unknown}.")
+
+
+class EstimatorSpec(_Spec):
+    """A workload estimator offered by name."""
+
+    __slots__ = ()
+    kind = "estimator"
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raises a ConfigError unless every option is a JSON value under a string key."""
+    for key, value in options.items():
+        if not isinstance(key, str):
+            raise ConfigError(f"the name of an option must be text, but got {shown(key)}.")
+        _check_json(key, value)
+
+
+def _check_json(path: str, value: Any) -> None:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return
+    if isinstance(value, (list, tuple)):
+        for index, one in enumerate(value):
+            _check_json(f"{path}[{index}]", one)
+    elif isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        for key, one in value.items():
+            _check_json(f"{path}.{key}", one)
+    else:
+        raise ConfigError(f"`{path}` must be a JSON value, but got {shown(value)}.")

@@ -1,0 +1,298 @@
+"""Problem: one step as frozen NumPy columns and limits; all that an algorithm sees."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from packing import _checks
+from packing._checks import Int64Array
+from packing._fixed_point import SUM_BITS, exact_sum
+from packing.assignment import Assignment
+from packing.errors import ConfigError
+from packing.objectives import OBJECTIVES, Objective, get_objective
+
+__all__ = ["CAPABILITIES", "BinState", "Problem"]
+
+CAPABILITIES = frozenset(
+    {
+        "capacity", "budgets", "multi_bin", "rounds", "pad_cost", "oversized", "equal_count", "group", "forbid",
+        "max_items", "open_bins", *OBJECTIVES,
+    }
+)  # fmt: skip
+"""Every feature that a problem can need and an algorithm can declare; names of objectives among them."""
+
+
+def _column(name: str, values: Any, length: int, *, minimum: int = 0) -> Int64Array:
+    array = _checks.integers(name, values, minimum=minimum)
+    if array.size != length:
+        raise ConfigError(f"`{name}` must have one value for each of the {length} samples, but got {array.size}.")
+    array.flags.writeable = False
+    return array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """One step. Arrays are copied, C-contiguous and read-only; index order is `SampleKey` order, so the index is the
+    tie-breaker. Legend: N samples, R ranks, M bins per rank, K = R * M bins, B budgets.
+
+    Args:
+        tokens: int64[N], positive; length counted against `capacity`, already rounded up to the alignment.
+        cost: int64[N], non-negative; balance cost in fixed point. Sums (padding included) stay below 2**62.
+        ranks: R, virtual ranks; bins are rank-major.
+        bins_per_rank: M, or None for an open problem: the smallest count that fits.
+        capacity: token cap of a bin: one int, int64[K], or None for no cap.
+        footprints: int64[N, B], additive use of each budget. budgets: int64[B], hard caps per bin. budget_names: B.
+        round_size: g, ranks that wait for each other in one synchronous round; default R.
+        objective: an `Objective` or its name.
+        pad_cost: int64[max capacity + 1], cost of t unused tokens of a bin, or None.
+        max_items: most samples in one bin, or None.
+        equal_count: every rank gets the same number of samples.
+        group: int64[N] or None; samples with one non-negative value stay together, -1 marks a sample of no group.
+        group_scope: "bin" or "rank": where a group stays together.
+        forbid: int64[N] or None; samples with different values never share a bin.
+        oversized: "error" or "single": a sample longer than the capacity is an error, or alone in its own bin.
+        reference: a known-feasible original layout, or None.
+        cost_exponent: costs are fixed-point numbers, value * 2**cost_exponent; only for display.
+
+    Raises:
+        ConfigError: a field has a wrong type, shape or value.
+    """
+
+    tokens: Int64Array
+    cost: Int64Array
+    ranks: int
+    bins_per_rank: int | None = 1
+    capacity: int | Int64Array | None = None
+    footprints: Int64Array | None = None
+    budgets: Int64Array | None = None
+    budget_names: tuple[str, ...] = ()
+    round_size: int | None = None
+    objective: Objective = OBJECTIVES["makespan"]
+    pad_cost: Int64Array | None = None
+    max_items: int | None = None
+    equal_count: bool = False
+    group: Int64Array | None = None
+    group_scope: str = "bin"
+    forbid: Int64Array | None = None
+    oversized: str = "error"
+    reference: Assignment | None = None
+    cost_exponent: int = 0
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        tokens = _checks.integers("tokens", self.tokens, minimum=1)
+        tokens.flags.writeable = False
+        put(self, "tokens", tokens)
+        put(self, "cost", _column("cost", self.cost, tokens.size))
+        put(self, "ranks", _checks.integer("ranks", self.ranks, minimum=1))
+        put(self, "bins_per_rank", _checks.optional_integer("bins_per_rank", self.bins_per_rank, minimum=1))
+        round_size = self.ranks if self.round_size is None else _checks.integer("round_size", self.round_size, minimum=1)
+        if self.ranks % round_size:
+            raise ConfigError(f"`round_size` must divide the {self.ranks} ranks, but got {round_size}.")
+        put(self, "round_size", round_size)
+        put(self, "capacity", self._checked_capacity())
+        self._check_budgets()
+        if isinstance(self.objective, str):
+            put(self, "objective", get_objective(self.objective))
+        put(self, "max_items", _checks.optional_integer("max_items", self.max_items, minimum=1))
+        put(self, "equal_count", _checks.boolean("equal_count", self.equal_count))
+        _checks.one_of("group_scope", self.group_scope, ("bin", "rank"))
+        _checks.one_of("oversized", self.oversized, ("error", "single"))
+        for name, minimum in (("group", -1), ("forbid", 0)):
+            if getattr(self, name) is not None:
+                put(self, name, _column(name, getattr(self, name), tokens.size, minimum=minimum))
+        self._check_pad_cost()
+        self._check_sums()
+
+    def _checked_capacity(self) -> int | Int64Array | None:
+        if self.capacity is None or np.ndim(self.capacity) == 0:
+            return _checks.optional_integer("capacity", self.capacity, minimum=1)
+        if self.bins_per_rank is None:
+            raise ConfigError("`capacity` of an open problem must be one integer or None.")
+        capacity = _checks.integers("capacity", self.capacity, minimum=1)
+        if capacity.size != self.ranks * self.bins_per_rank:
+            raise ConfigError(f"`capacity` must have one value for each of the {self.num_bins} bins, got {capacity.size}.")
+        capacity.flags.writeable = False
+        return capacity
+
+    def _check_budgets(self) -> None:
+        if (self.footprints is None) != (self.budgets is None):
+            raise ConfigError("`footprints` and `budgets` must be given together.")
+        if self.budgets is None:
+            return
+        budgets = _checks.integers("budgets", self.budgets)
+        footprints = np.asarray(self.footprints)
+        if footprints.shape != (self.num_samples, budgets.size):
+            raise ConfigError(
+                f"`footprints` must have shape ({self.num_samples}, {budgets.size}), but got {footprints.shape}."
+            )
+        flat = _checks.integers("footprints", footprints.reshape(-1)).reshape(footprints.shape)
+        names = tuple(self.budget_names) or tuple(f"budget {b}" for b in range(budgets.size))
+        if len(names) != budgets.size:
+            raise ConfigError(f"`budget_names` must name {budgets.size} budgets, but got {len(names)}.")
+        for array in (flat, budgets):
+            array.flags.writeable = False
+        object.__setattr__(self, "footprints", flat)
+        object.__setattr__(self, "budgets", budgets)
+        object.__setattr__(self, "budget_names", names)
+
+    def _check_pad_cost(self) -> None:
+        if self.pad_cost is None:
+            return
+        if self.capacity is None:
+            raise ConfigError("`pad_cost` needs a `capacity`.")
+        table = _checks.integers("pad_cost", self.pad_cost)
+        if table.size != int(np.max(self.capacity)) + 1:
+            raise ConfigError(f"`pad_cost` must have {int(np.max(self.capacity)) + 1} values, but got {table.size}.")
+        table.flags.writeable = False
+        object.__setattr__(self, "pad_cost", table)
+
+    def _check_sums(self) -> None:
+        bins = self.num_bins if self.bins_per_rank is not None else self.num_samples
+        padding = 0 if self.pad_cost is None else int(self.pad_cost.max()) * bins
+        if exact_sum(self.cost) + padding >= 1 << SUM_BITS:
+            raise ConfigError(
+                f"`cost` overflows: the sum of all costs, padding included, must stay below 2**{SUM_BITS}, "
+                f"but got {exact_sum(self.cost) + padding}."
+            )
+        columns = [("tokens", self.tokens)]
+        if self.footprints is not None:
+            columns += [(name, self.footprints[:, b]) for b, name in enumerate(self.budget_names)]
+        for name, column in columns:
+            if exact_sum(column) >= 1 << SUM_BITS:
+                raise ConfigError(f"`{name}` overflows: its sum must stay below 2**{SUM_BITS}.")
+
+    @property
+    def num_samples(self) -> int:
+        """N."""
+        return self.tokens.size
+
+    @property
+    def num_bins(self) -> int:
+        """K; of an open problem an error."""
+        if self.bins_per_rank is None:
+            raise ConfigError("an open problem has no fixed number of bins.")
+        return self.ranks * self.bins_per_rank
+
+    @property
+    def max_capacity(self) -> int | None:
+        """The largest token cap of a bin, or None."""
+        return None if self.capacity is None else int(np.max(self.capacity))
+
+    def capacities(self) -> Int64Array:
+        """int64[K]: the cap of every bin; without a cap, 2**62."""
+        capacity = 1 << SUM_BITS if self.capacity is None else self.capacity
+        return np.ascontiguousarray(np.broadcast_to(np.asarray(capacity, np.int64), (self.num_bins,)))
+
+    def with_bins_per_rank(self, bins_per_rank: int) -> Problem:
+        """The same step with M fixed."""
+        return dataclasses.replace(self, bins_per_rank=bins_per_rank)
+
+    def is_oversized(self) -> npt.NDArray[np.bool_]:
+        """bool[N]: samples longer than every bin's capacity."""
+        return np.zeros(self.num_samples, bool) if self.capacity is None else self.tokens > np.max(self.capacity)
+
+    def needs(self) -> frozenset[str]:
+        """The capabilities that an algorithm must declare to be asked for this problem."""
+        features = {
+            "capacity": self.capacity is not None,
+            "budgets": self.budgets is not None and self.budgets.size > 0,
+            "multi_bin": self.bins_per_rank not in (None, 1),
+            "open_bins": self.bins_per_rank is None,
+            "rounds": self.round_size != self.ranks or self.objective.name == "rounds",
+            "pad_cost": self.pad_cost is not None,
+            "oversized": bool(self.is_oversized().any()),
+            "equal_count": self.equal_count,
+            "group": self.group is not None,
+            "forbid": self.forbid is not None,
+            "max_items": self.max_items is not None,
+        }
+        return frozenset(name for name, wanted in features.items() if wanted) | {self.objective.name}
+
+    def pack_loads(self, assignment: Assignment) -> Int64Array:
+        """int64[K]: cost of each bin, pad cost of its unused tokens included (a negative unused amount counts as 0)."""
+        loads = assignment.sums(self.cost)
+        if self.pad_cost is not None:
+            unused = np.maximum(self.capacities() - assignment.sums(self.tokens), 0)
+            loads = loads + self.pad_cost[unused]
+        return loads
+
+    def score(self, assignment: Assignment) -> int:
+        """The objective's exact score of a layout."""
+        assert self.bins_per_rank is not None and self.round_size is not None
+        return self.objective.score(self.pack_loads(assignment), self.ranks, self.bins_per_rank, self.round_size)
+
+
+class BinState:
+    """The contents of every bin while a layout is built, with the one predicate that decides what fits where.
+
+    `fits` is the specification of every cap: tokens, budgets, `max_items`, `forbid`, group and oversized. Algorithms in
+    Python build on it; the audit and the kernels are tested against it.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        num_bins = problem.num_bins
+        self.capacity = None if problem.capacity is None else problem.capacities().tolist()
+        self.members: list[list[int]] = [[] for _ in range(num_bins)]
+        self.tokens = [0] * num_bins
+        self.used = [[0] * (0 if problem.budgets is None else problem.budgets.size) for _ in range(num_bins)]
+        self.home: dict[int, int] = {}
+
+    def why_not(self, bin_index: int, sample: int) -> str | None:
+        """None where `sample` fits into the bin as it is, else the reason in words with the numbers."""
+        problem, members = self.problem, self.members[bin_index]
+        length = int(problem.tokens[sample])
+        if self.capacity is not None:
+            capacity = self.capacity[bin_index]
+            alone = problem.oversized == "single" and not members
+            if self.tokens[bin_index] + length > capacity and not (length > capacity and alone):
+                return f"{self.tokens[bin_index]} + {length} tokens exceed the capacity {capacity}"
+        if problem.budgets is not None and problem.footprints is not None:
+            for b, name in enumerate(problem.budget_names):
+                used, more, limit = self.used[bin_index][b], int(problem.footprints[sample, b]), int(problem.budgets[b])
+                if used + more > limit:
+                    return f"{used} + {more} of budget {name!r} exceed {limit}"
+        if problem.max_items is not None and len(members) >= problem.max_items:
+            return f"the bin already holds `max_items` = {problem.max_items} samples"
+        if problem.forbid is not None and members and problem.forbid[members[0]] != problem.forbid[sample]:
+            return (
+                f"`forbid` {int(problem.forbid[sample])} never shares a bin with {int(problem.forbid[members[0]])} "
+                f"of sample {members[0]}"
+            )
+        if problem.group is not None and problem.group[sample] >= 0:
+            place = self._place(bin_index)
+            home = self.home.get(int(problem.group[sample]), place)
+            if home != place:
+                return f"its group {int(problem.group[sample])} is in {problem.group_scope} {home}, not {place}"
+        return None
+
+    def fits(self, bin_index: int, sample: int) -> bool:
+        """Whether `sample` may join the bin as it is now."""
+        return self.why_not(bin_index, sample) is None
+
+    def add(self, bin_index: int, sample: int) -> None:
+        """Puts `sample` into the bin, without asking."""
+        problem = self.problem
+        self.members[bin_index].append(sample)
+        self.tokens[bin_index] += int(problem.tokens[sample])
+        if problem.footprints is not None:
+            for b, more in enumerate(problem.footprints[sample].tolist()):
+                self.used[bin_index][b] += more
+        if problem.group is not None and problem.group[sample] >= 0:
+            self.home.setdefault(int(problem.group[sample]), self._place(bin_index))
+
+    def assignment(self) -> Assignment:
+        """The layout so far."""
+        return Assignment.from_bins(self.members)
+
+    def _place(self, bin_index: int) -> int:
+        bins_per_rank = self.problem.bins_per_rank
+        assert bins_per_rank is not None
+        return bin_index if self.problem.group_scope == "bin" else bin_index // bins_per_rank
+

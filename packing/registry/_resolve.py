@@ -1,0 +1,158 @@
+"""From a trainer's config to an instance: the config grammar and the binding of options."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from packing._checks import shown
+from packing.errors import ConfigError, PluginError
+from packing.plugin import check_options
+from packing.registry._registry import Kind, Offer, Registry
+
+__all__ = ["Resolved", "resolve"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """An algorithm or estimator, ready to be called, and where it came from.
+
+    Attributes:
+        name: the name as users know it: bare for built-ins, "plugin/name", or "module:qualname" of an object.
+        instance: what `assign` or the call is asked of.
+        capabilities: declared features (algorithms).
+        options: the options of the config, JSON values.
+        objective: the objective that the config of the algorithm asks for, or None.
+        distribution, version: where it comes from ("" for an object that was handed in).
+    """
+
+    name: str
+    instance: Any
+    capabilities: frozenset[str]
+    options: Mapping[str, Any]
+    objective: str | None
+    distribution: str
+    version: str
+
+    def identity(self) -> list[Any]:
+        """What `config_fingerprint` hashes; options included, `objective` not (it is a setting of the planner)."""
+        return [self.name, self.distribution, self.version, dict(self.options)]
+
+
+def resolve(registry: Registry, kind: Kind, config: Any) -> Resolved:
+    """An instance for a config: a name, a mapping with "name" and options, a class or factory, or an object.
+
+    The caller's mapping is not changed.
+
+    Raises:
+        ConfigError: the config or an option has a wrong type, or an option does not exist.
+        UnknownNameError, AmbiguousNameError: see `Registry.find`.
+        PluginError: the factory cannot be imported or raises.
+    """
+    if isinstance(config, str):
+        return _named(registry.find(kind, config), {})
+    if isinstance(config, Mapping):
+        options = dict(config)
+        name = options.pop("name", None)
+        if not isinstance(name, str):
+            raise ConfigError(f'`{kind}` must have a "name" that is text, but got {shown(name)}.')
+        check_options(options)
+        return _named(registry.find(kind, name), options)
+    ready = hasattr(config, "assign") if kind == "algorithm" else callable(config) and hasattr(config, "columns")
+    if ready and not inspect.isclass(config):
+        return _object(config, config)
+    if inspect.isclass(config) or (kind == "algorithm" and callable(config)):
+        return _object(_call(kind, shown(config), config, {}), config)
+    raise ConfigError(
+        f"`{kind}` must be a name, a mapping with a name, a class or factory, or an object with "
+        f"{'`assign`' if kind == 'algorithm' else '`columns` and a call'}, but got {shown(config)}."
+    )
+
+
+def _named(offer: Offer, options: dict[str, Any]) -> Resolved:
+    name = offer.spec.name if offer.namespace == "packing" else offer.full_name
+    factory = _factory(offer)
+    objective = options.get("objective") if offer.kind == "algorithm" else None
+    accepted = dict(options)
+    if objective is not None and not _takes(factory, "objective"):
+        del accepted["objective"]
+    instance = _call(offer.kind, name, factory, accepted)
+    _check_instance(offer.kind, name, instance)
+    recorded = {key: value for key, value in options.items() if key != "objective" or offer.kind != "algorithm"}
+    capabilities = frozenset(offer.spec.capabilities)
+    return Resolved(name, instance, capabilities, recorded, objective, offer.distribution, offer.version)
+
+
+def _object(instance: Any, source: Any) -> Resolved:
+    kind: Kind = "algorithm" if hasattr(instance, "assign") else "estimator"
+    owner = source if inspect.isclass(source) or inspect.isroutine(source) else type(source)
+    name = f"{owner.__module__}:{owner.__qualname__}"
+    _check_instance(kind, name, instance)
+    capabilities = frozenset(getattr(instance, "capabilities", ()))
+    return Resolved(name, instance, capabilities, {}, None, "", "")
+
+
+def _check_instance(kind: Kind, name: str, instance: Any) -> None:
+    if kind == "algorithm" and not callable(getattr(instance, "assign", None)):
+        raise PluginError(f"algorithm {name!r} has no method `assign`: got {shown(instance)}.")
+    if kind == "estimator" and not (callable(instance) and hasattr(instance, "columns")):
+        raise PluginError(f"estimator {name!r} must have `columns` and be callable: got {shown(instance)}.")
+
+
+def _factory(offer: Offer) -> Callable[..., Any]:
+    factory = offer.spec.factory
+    if callable(factory):
+        return factory
+    module, _, attribute = factory.partition(":")
+    try:
+        found = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except Exception as error:
+        raise PluginError(f"{offer.kind} {offer.full_name!r}: cannot import {factory!r}: {error}") from error
+    if not callable(found):
+        raise PluginError(f"{offer.kind} {offer.full_name!r}: {factory!r} must be callable, but got {shown(found)}.")
+    return found  # type: ignore[no-any-return]
+
+
+def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter] | None:
+    try:
+        return inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        return None
+
+
+def _takes(factory: Callable[..., Any], option: str) -> bool:
+    return option in (_parameters(factory) or {})
+
+
+def _call(kind: Kind, name: str, factory: Callable[..., Any], options: dict[str, Any]) -> Any:
+    parameters = _parameters(factory)
+    if parameters is not None:
+        keywords = [
+            key
+            for key, parameter in parameters.items()
+            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        ]
+        anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        for key, value in options.items():
+            if key not in keywords and not anything:
+                near = difflib.get_close_matches(key, keywords, n=1)
+                hint = f" Did you mean `{near[0]}`?" if near else ""
+                has = ", ".join(f"`{one}`" for one in keywords) or "none"
+                raise ConfigError(
+                    f"`{kind}` {name!r} has no option `{key}` (got {shown(value)}); its options: {has}.{hint}"
+                )
+        needed = [k for k in keywords if parameters[k].default is inspect.Parameter.empty and k not in options]
+        if needed:
+            raise ConfigError(f"`{kind}` {name!r} needs the option `{needed[0]}`.")
+    try:
+        return factory(**options)
+    except (ConfigError, PluginError):
+        raise
+    except Exception as error:
+        raise PluginError(f"{kind} {name!r} could not be made: {type(error).__name__}: {error}") from error
