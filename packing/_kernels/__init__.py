@@ -21,7 +21,7 @@ if backend == "compiled":
             "or set PACKING_KERNELS=reference to run the slow plain-Python twins"
         ) from error
 elif backend == "reference":
-    from packing._reference import fit, fit_histogram, greedy, kk, order
+    from packing._reference import fit, fit_histogram, greedy, kk, order  # type: ignore[no-redef]
 else:
     raise ImportError(f'`PACKING_KERNELS` must be "compiled" or "reference", but got {backend!r}.')
 
