@@ -1,5 +1,88 @@
 """Equal work on every data-parallel rank: balanced, capped, reproducible packing of training samples."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from packing._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from packing.assignment import Assignment
+    from packing.bins import PackedBins, pack
+    from packing.errors import (
+        AmbiguousNameError,
+        AuditError,
+        ConfigError,
+        InfeasibleError,
+        NoCandidateError,
+        PackingError,
+        PluginError,
+        UnknownNameError,
+        UnsupportedProblemError,
+    )
+    from packing.partition import karmarkar_karp
+    from packing.plan import Plan
+    from packing.planner import Planner
+    from packing.problem import Problem
+    from packing.records import PackingConstraints, SampleKey, SampleMetadata, WorkloadCost
+
+# Loaded on first use: importing the package costs next to nothing and pulls in neither pluggy nor any plugin.
+_HOME = {
+    "AmbiguousNameError": "errors",
+    "Assignment": "assignment",
+    "AuditError": "errors",
+    "ConfigError": "errors",
+    "InfeasibleError": "errors",
+    "NoCandidateError": "errors",
+    "PackedBins": "bins",
+    "PackingConstraints": "records",
+    "PackingError": "errors",
+    "Plan": "plan",
+    "Planner": "planner",
+    "PluginError": "errors",
+    "Problem": "problem",
+    "SampleKey": "records",
+    "SampleMetadata": "records",
+    "UnknownNameError": "errors",
+    "UnsupportedProblemError": "errors",
+    "WorkloadCost": "records",
+    "karmarkar_karp": "partition",
+    "pack": "bins",
+}
+
+__all__ = [
+    "AmbiguousNameError",
+    "Assignment",
+    "AuditError",
+    "ConfigError",
+    "InfeasibleError",
+    "NoCandidateError",
+    "PackedBins",
+    "PackingConstraints",
+    "PackingError",
+    "Plan",
+    "Planner",
+    "PluginError",
+    "Problem",
+    "SampleKey",
+    "SampleMetadata",
+    "UnknownNameError",
+    "UnsupportedProblemError",
+    "WorkloadCost",
+    "__version__",
+    "karmarkar_karp",
+    "pack",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'packing' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"packing.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,4 +1,4 @@
-"""Feasibility: what no layout can satisfy, found before any search, with the sample or group and the limit it breaks."""
+"""Feasibility: what no layout can satisfy, found before any search; names the sample or group and the limit."""
 
 from __future__ import annotations
 
@@ -103,6 +103,6 @@ def _groups(problem: Problem) -> None:
         if mixed.any():
             at = int(np.argmax(mixed))
             raise InfeasibleError(
-                f"group {labels[inverse[at]]} must share a bin, but `forbid` keeps {first[inverse[at]]} and {kinds[at]} "
-                "apart."
+                f"group {labels[inverse[at]]} must share a bin, but `forbid` keeps its {first[inverse[at]]} and "
+                f"{kinds[at]} apart."
             )

@@ -37,7 +37,9 @@ def finite(name: str, values: Any, *, length: int | None = None) -> Numbers:
     elif array.dtype.kind == "f":
         result = np.array(array, np.float64)
     else:
-        at = next((i for i, v in enumerate(array.tolist()) if not isinstance(v, (int, float)) or isinstance(v, bool)), 0)
+        at = next(
+            (i for i, v in enumerate(array.tolist()) if not isinstance(v, (int, float)) or isinstance(v, bool)), 0
+        )
         if array.dtype.kind == "O" and isinstance(array[at], int) and not isinstance(array[at], bool):
             largest = max(array.tolist())
             raise ConfigError(f"`{name}` overflows a 64-bit integer: got {shown(largest)}.")
@@ -70,9 +72,7 @@ def _scaled(values: Numbers, exponent: int) -> Numbers:
     return np.ldexp(values.astype(np.float64), exponent) if exponent or values.dtype != np.int64 else values
 
 
-def quantise_costs(
-    cost: Numbers, pad_cost: Numbers | None, num_bins: int
-) -> tuple[Int64Array, Int64Array | None, int]:
+def quantise_costs(cost: Numbers, pad_cost: Numbers | None, num_bins: int) -> tuple[Int64Array, Int64Array | None, int]:
     """Costs and the cost of padding as int64 fixed point with one common exponent e: fixed = round(value * 2**e).
 
     Whole numbers whose sum stays below 2**62 are kept as they are (e = 0). Otherwise e is the largest exponent for
@@ -101,7 +101,8 @@ def quantise_budget(footprint: Numbers, budget: float | int) -> tuple[Int64Array
 
     Rounding this way never lets a bin exceed the budget; whole numbers stay exact.
     """
-    limit: Numbers = np.asarray([budget], np.int64 if isinstance(budget, int) else np.float64)
+    small = isinstance(budget, int) and budget < 1 << SUM_BITS
+    limit: Numbers = np.asarray([budget], np.int64) if small else np.asarray([budget], np.float64)
     largest = max(footprint.max(initial=0).item(), budget)
     bits = _bits(largest) + (footprint.size + 1).bit_length()
     exponent = SUM_BITS - bits

@@ -1,4 +1,4 @@
-"""What a trainer hands in, read into columns: lengths, keys, and whatever an estimator or a limit asks for by name."""
+"""What a trainer hands in, read into columns: lengths, keys, and what estimators and limits ask for by name."""
 
 from __future__ import annotations
 
@@ -122,15 +122,16 @@ def _lengths(name: str, values: Any) -> Int64Array:
 
 def _key_rows(values: Any) -> Int64Array:
     try:
-        rows = np.asarray(values)
+        rows: npt.NDArray[Any] = np.asarray(values)
     except ValueError:
         rows = np.empty((0, 0, 0))
     if rows.ndim == 1:
         rows = rows[:, None]
-    if rows.ndim != 2 or not 1 <= rows.shape[1] <= 3:
+    width = rows.shape[1] if rows.ndim == 2 else 0
+    if not 1 <= width <= 3:
         raise ConfigError(f"`samples['key']` must have one to three integers for each sample, but got {shown(values)}.")
     flat = _checks.integers("samples['key']", rows.reshape(-1)).reshape(rows.shape)
-    return np.hstack([flat, np.zeros((flat.shape[0], 3 - flat.shape[1]), np.int64)])
+    return np.hstack([flat, np.zeros((len(flat), 3 - width), np.int64)])
 
 
 def _record_keys(records: Sequence[SampleMetadata]) -> Int64Array | None:

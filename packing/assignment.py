@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,8 +41,8 @@ class Assignment:
         ConfigError: `offsets` does not start at 0, descends, or does not end at the number of items.
     """
 
-    offsets: Int32Array
-    items: Int32Array
+    offsets: npt.NDArray[Any]
+    items: npt.NDArray[Any]
 
     def __post_init__(self) -> None:
         offsets, items = _frozen_int32(self.offsets), _frozen_int32(self.items)
@@ -63,12 +64,12 @@ class Assignment:
         return self.items.size
 
     @classmethod
-    def from_bins(cls, bins: Iterable[Sequence[int]]) -> Assignment:
+    def from_bins(cls, bins: Iterable[Sequence[int] | npt.NDArray[np.integer[Any]]]) -> Assignment:
         """The layout with these bins of sample indices, in this order."""
         rows = [np.asarray(row, dtype=np.int64) for row in bins]
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([row.size for row in rows], out=offsets[1:])
-        return cls(offsets, np.concatenate(rows) if rows else np.empty(0, np.int32))  # type: ignore[arg-type]
+        return cls(offsets, np.concatenate(rows) if rows else np.empty(0, np.int32))
 
     @classmethod
     def from_bin_of(cls, bin_of: Any, num_bins: int) -> Assignment:
@@ -76,7 +77,7 @@ class Assignment:
         bins = np.asarray(bin_of, dtype=np.int64)
         offsets = np.zeros(num_bins + 1, np.int64)
         np.cumsum(np.bincount(bins, minlength=num_bins), out=offsets[1:])
-        return cls(offsets, np.argsort(bins, kind="stable"))  # type: ignore[arg-type]
+        return cls(offsets, np.argsort(bins, kind="stable"))
 
     def to_bins(self, keys: Sequence[Key] | None = None) -> list[list[Any]]:
         """The bins as lists of sample indices, or of `keys[index]` where keys are given."""
@@ -84,7 +85,7 @@ class Assignment:
         if keys is not None:
             items = [keys[index] for index in items]
         edges = self.offsets.tolist()
-        return [items[start:stop] for start, stop in zip(edges[:-1], edges[1:], strict=True)]
+        return [items[start:stop] for start, stop in pairwise(edges)]
 
     def bin_of(self) -> Int32Array:
         """int32[N]: the bin of each sample (each sample must occur exactly once)."""
@@ -96,7 +97,8 @@ class Assignment:
         """int64[K]: the sum of `values` (int64[N], or int64[N, B] giving [K, B]) over each bin; exact."""
         running = np.zeros((values.shape[0] + 1, *values.shape[1:]), np.int64)
         np.cumsum(values[self.items], axis=0, out=running[1:])
-        return running[self.offsets[1:]] - running[self.offsets[:-1]]
+        sums: npt.NDArray[np.int64] = running[self.offsets[1:]] - running[self.offsets[:-1]]
+        return sums
 
     def reordered(self, bins: npt.NDArray[np.integer[Any]]) -> Assignment:
         """The same bins in another order: bin b of the result is bin `bins[b]` of this one."""
@@ -104,7 +106,7 @@ class Assignment:
         offsets = np.zeros(self.offsets.size, np.int64)
         np.cumsum(counts, out=offsets[1:])
         starts = np.repeat(self.offsets[:-1][bins] - offsets[:-1], counts)
-        return Assignment(offsets, self.items[starts + np.arange(self.items.size)])  # type: ignore[arg-type]
+        return Assignment(offsets, self.items[starts + np.arange(self.items.size)])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Assignment):

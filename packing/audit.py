@@ -91,7 +91,8 @@ def _exceeds(problem: Problem, layout: Assignment) -> bool:
     if problem.forbid is not None or problem.group is not None:
         bins = np.repeat(np.arange(layout.num_bins), counts)
         if problem.forbid is not None:
-            checks.append(lambda: _mixed(bins, problem.forbid[layout.items]))  # type: ignore[index]
+            kinds = problem.forbid[layout.items]
+            checks.append(lambda: _mixed(bins, kinds))
         if problem.group is not None:
             assert problem.bins_per_rank is not None
             places = bins if problem.group_scope == "bin" else bins // problem.bins_per_rank
@@ -100,7 +101,7 @@ def _exceeds(problem: Problem, layout: Assignment) -> bool:
     return any(check() for check in checks)
 
 
-def _mixed(owner: np.ndarray, value: np.ndarray) -> bool:  # type: ignore[type-arg]
+def _mixed(owner: np.ndarray, value: np.ndarray) -> bool:
     """Whether some owner has two different values."""
     order = np.lexsort((value, owner))
     owner, value = owner[order], value[order]

@@ -103,7 +103,9 @@ def fewest_bins_per_rank(problem: Problem) -> tuple[int, str]:
         total = exact_sum(tokens)
         needs.append((alone + -(-total // capacity), f"{total} tokens at {capacity} a bin"))
         large = int((tokens > capacity // 2).sum())
-        needs.append((alone + large, f"{alone + large} samples over half of {capacity} tokens, each in a bin of its own"))
+        needs.append(
+            (alone + large, f"{alone + large} samples over half of {capacity} tokens, each in a bin of its own")
+        )
         if problem.forbid is not None:
             kinds = np.unique(problem.forbid, return_inverse=True)[1]
             sums = np.zeros(int(kinds.max(initial=-1)) + 1, np.int64)

@@ -27,7 +27,6 @@ class UnknownNameError(PackingError, LookupError):
     """No algorithm, estimator or objective of that name exists; the message lists what exists and the nearest names."""
 
 
-
 class AmbiguousNameError(PackingError, LookupError):
     """Two plugins offer the same bare name; the message lists both full names."""
 
@@ -41,7 +40,7 @@ class UnsupportedProblemError(PackingError):
 
 
 class InfeasibleError(PackingError, ValueError):
-    """No layout can exist for this input; raised before any search, with the sample or group and the limit it breaks."""
+    """No layout can exist for this input; raised before any search, and names the sample or group and the limit."""
 
 
 class NoCandidateError(PackingError):
@@ -49,4 +48,4 @@ class NoCandidateError(PackingError):
 
 
 class AuditError(PackingError):
-    """An algorithm returned a layout that breaks its contract; names the algorithm, the sample, the bin, the numbers."""
+    """An algorithm broke its contract; names the algorithm, the sample, the bin and the numbers."""

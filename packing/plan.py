@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -123,7 +123,7 @@ class Plan:
     def bins(self) -> list[list[int]]:
         """The samples (input positions) of every bin, K lists."""
         edges, items = self.offsets.tolist(), self.items.tolist()
-        return [items[start:stop] for start, stop in zip(edges[:-1], edges[1:], strict=True)]
+        return [items[start:stop] for start, stop in pairwise(edges)]
 
     def bin(self, rank: int, slot: int = 0, round: int = 0) -> list[int]:
         """The samples (input positions) that physical rank `rank` packs into row `slot` in round `round`."""
@@ -166,7 +166,7 @@ class Plan:
     def bin_tokens(self) -> Int64Array:
         """int64[K]: aligned tokens of each bin."""
         running = np.concatenate(([0], np.cumsum(self.tokens[self.items])))
-        return running[self.offsets[1:]] - running[self.offsets[:-1]]  # type: ignore[no-any-return]
+        return running[self.offsets[1:]] - running[self.offsets[:-1]]
 
     @cached_property
     def bin_costs(self) -> Float64Array:
@@ -234,7 +234,8 @@ class Plan:
     def digest(self) -> str:
         """Of the inputs, the options and the layout; independent of the order in which keyed samples came in.
 
-        Ranks that agree on it have the same plan. It changes when one length, cost, option, the step or the layout does.
+        Ranks that agree on it have the same plan. It changes when a length, a cost, an option, the step or the layout
+        does.
         """
         head = [
             self.config_fingerprint, self.inputs_digest, self.step, self.algorithm, self.estimator, self.objective,
@@ -242,7 +243,13 @@ class Plan:
         ]  # fmt: skip
         digest = hashlib.sha256(json.dumps(head).encode())
         keys = self.items[:, None] if self.sample_keys is None else self.sample_keys[self.items]
-        for column in (self.offsets, keys, self.lengths[self.items], self.tokens[self.items], self.fixed_costs[self.items]):
+        for column in (
+            self.offsets,
+            keys,
+            self.lengths[self.items],
+            self.tokens[self.items],
+            self.fixed_costs[self.items],
+        ):
             digest.update(np.ascontiguousarray(column, "<i8").tobytes())
         return digest.hexdigest()
 

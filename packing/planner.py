@@ -5,29 +5,32 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from packing import _checks, _kernels
+from packing import _checks
+from packing._build_problem import build_problem
 from packing._checks import Int64Array, shown
+from packing._explain import check_supported, no_candidate
 from packing._feasibility import check_feasible
-from packing._fixed_point import finite, quantise_budget, quantise_costs, to_float
+from packing._fixed_point import finite, to_float
+from packing._identities import environment, inputs_digest
 from packing._samples import Batch, read_reference, read_samples
 from packing._version import __version__
 from packing.assignment import Assignment
-from packing.audit import audit, first_violation
+from packing.audit import audit
 from packing.bounds import lower_bound
-from packing.errors import ConfigError, NoCandidateError, UnsupportedProblemError
+from packing.errors import ConfigError
 from packing.gate import decide
-from packing.objectives import OBJECTIVES, get_objective, rank_loads
+from packing.objectives import BALANCE_UNIT_BITS, Objective, get_objective, rank_loads
 from packing.plan import Comparison, Plan
 from packing.problem import Problem
-from packing.registry import Resolved, get_registry, resolve_algorithm, resolve_estimator
+from packing.registry import Resolved, resolve_algorithm, resolve_estimator
 
 __all__ = ["Planner"]
 
@@ -87,6 +90,12 @@ class Planner:
     padding_cost: Mapping[str, Any] | Callable[[int], Any] | None = None
     baseline: str = "contiguous"
 
+    _algorithm: Resolved = field(init=False, repr=False, compare=False)
+    _estimator: Resolved | None = field(init=False, repr=False, compare=False)
+    _objective: Objective = field(init=False, repr=False, compare=False)
+    _pad_table: Int64Array | npt.NDArray[np.float64] | None = field(init=False, repr=False, compare=False)
+    _fingerprint: str = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         put = object.__setattr__
         for name in ("data_parallel_size", "window", "alignment"):
@@ -119,7 +128,7 @@ class Planner:
         """
         if not isinstance(config, Mapping):
             raise ConfigError(f"the config must be a mapping, but got {shown(config)}.")
-        known = [field.name for field in fields(cls)]
+        known = [one.name for one in fields(cls) if one.init]
         for key in config:
             if key not in known:
                 near = difflib.get_close_matches(str(key), known, n=1)
@@ -149,18 +158,16 @@ class Planner:
         step = _checks.integer("step", step, minimum=0)
         batch = read_samples(samples)
         reference = None if reference_bins is None else read_reference(reference_bins, batch)
-        problem = self._problem(batch, None if reference is None else len(reference))
-        if reference is not None:
-            problem = _with_reference(problem, reference, batch)
+        problem = build_problem(self, batch, reference)
         check_feasible(problem, lambda index: batch.describe(int(batch.by_key[index])))
-        self._check_supported(problem)
-        resolved: Resolved = self._algorithm  # type: ignore[attr-defined]
+        resolved = self._algorithm
+        check_supported(problem, resolved)
         candidate = resolved.instance.assign(problem)
         if candidate is not None:
             problem = _with_found_bins(problem, candidate)
             candidate = audit(problem, candidate, resolved.name)
         elif problem.reference is None:
-            raise NoCandidateError(self._no_candidate_message(problem))
+            raise no_candidate(problem, resolved)
         return self._accept(problem, candidate, batch, step)
 
     # -------------------------------------------------------------------------------------------------- settings
@@ -182,9 +189,8 @@ class Planner:
         if callable(self.padding_cost):
             return finite("padding_cost", [self.padding_cost(unused) for unused in range(self.seq_len + 1)])
         if not isinstance(self.padding_cost, Mapping) or set(self.padding_cost) - {"linear", "quadratic"}:
-            raise ConfigError(
-                f'`padding_cost` must be {{"linear": a, "quadratic": b}} or a function, but got {shown(self.padding_cost)}.'
-            )
+            wanted = '{"linear": a, "quadratic": b} or a function'
+            raise ConfigError(f"`padding_cost` must be {wanted}, but got {shown(self.padding_cost)}.")
         unused = list(range(self.seq_len + 1))
         linear, quadratic = (self.padding_cost.get(name, 0) for name in ("linear", "quadratic"))
         for name, value in (("linear", linear), ("quadratic", quadratic)):
@@ -192,19 +198,18 @@ class Planner:
         return finite("padding_cost", [linear * t + quadratic * t * t for t in unused])
 
     def _settings_fingerprint(self) -> str:
-        algorithm, estimator = self._algorithm, self._estimator  # type: ignore[attr-defined]
+        algorithm, estimator = self._algorithm, self._estimator
+        hashed_apart = ("algorithm", "estimator", "objective", "padding_cost", "packing_budgets")
         settings = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.name not in ("algorithm", "estimator", "objective", "padding_cost", "packing_budgets")
+            one.name: getattr(self, one.name) for one in fields(self) if one.init and one.name not in hashed_apart
         }
         budgets = None if self.packing_budgets is None else sorted(self.packing_budgets.items())
-        pad = self._pad_table  # type: ignore[attr-defined]
+        pad = self._pad_table
         identity = [
             __version__,
             algorithm.identity(),
             None if estimator is None else estimator.identity(),
-            self._objective.name,  # type: ignore[attr-defined]
+            self._objective.name,
             budgets,
             None if pad is None else hashlib.sha256(pad.tobytes()).hexdigest(),
             settings,
@@ -217,117 +222,9 @@ class Planner:
 
         The kernel backend is not part of it. Compare it across ranks once, before the first step.
         """
-        fingerprint: str = self._fingerprint  # type: ignore[attr-defined]
-        return fingerprint
-
-    # --------------------------------------------------------------------------------------------------- problem
-
-    def _problem(self, batch: Batch, reference_count: int | None) -> Problem:
-        """The step as columns in key order."""
-        order = batch.by_key
-        ranks = self.data_parallel_size * self.window
-        bins_per_rank = self._bins_per_rank(ranks, reference_count)
-        bins = ranks * bins_per_rank if bins_per_rank is not None else batch.lengths.size + ranks
-        costs, pad_cost, exponent = quantise_costs(
-            finite("cost", self._costs(batch), length=batch.lengths.size), self._pad_table, bins  # type: ignore[attr-defined]
-        )  # fmt: skip
-        footprints, budgets = self._budgets(batch)
-        tokens = batch.lengths if self.alignment == 1 else -(-batch.lengths // self.alignment) * self.alignment
-        group, forbid = self._labels(batch, "group"), self._labels(batch, "forbid")
-        return Problem(
-            tokens=tokens[order],
-            cost=costs[order],
-            ranks=ranks,
-            bins_per_rank=bins_per_rank,
-            capacity=self.seq_len,
-            footprints=None if footprints is None else footprints[order],
-            budgets=budgets,
-            budget_names=() if self.packing_budgets is None else tuple(self.packing_budgets),
-            round_size=self.data_parallel_size,
-            objective=self._objective,  # type: ignore[attr-defined]
-            pad_cost=pad_cost,
-            max_items=self.max_items,
-            equal_count=self.equal_count,
-            group=None if group is None else group[order],
-            group_scope=self.group_scope,
-            forbid=None if forbid is None else forbid[order],
-            oversized=self.oversized_policy,
-            cost_exponent=exponent,
-        )
-
-    def _bins_per_rank(self, ranks: int, reference_count: int | None) -> int | None:
-        """M where it is fixed: by the setting, by the reference, or because nothing could ask for more than one."""
-        if reference_count is not None:
-            expected = None if self.local_batch_size is None else ranks * self.local_batch_size
-            if reference_count % ranks or reference_count == 0 or reference_count != (expected or reference_count):
-                wanted = f"{expected} bins" if expected else f"a multiple of {ranks} bins"
-                raise ConfigError(f"`reference_bins` must be {wanted}, but got {reference_count}.")
-            return reference_count // ranks
-        limited = self.seq_len is not None or self.max_items is not None or self.packing_budgets or self.forbid
-        return self.local_batch_size if limited or self.local_batch_size is not None else 1
-
-    def _costs(self, batch: Batch) -> Any:
-        resolved: Resolved | None = self._estimator  # type: ignore[attr-defined]
-        if resolved is not None:
-            if getattr(resolved.instance, "takes_records", False) and batch.records is not None:
-                return resolved.instance(batch.columns, records=batch.records)
-            return resolved.instance(batch.columns)
-        if batch.records is not None:
-            costs = np.asarray([record.cost.llm for record in batch.records])
-            return costs if costs.any() else batch.lengths
-        return batch.columns.get("cost", batch.lengths)
-
-    def _budgets(self, batch: Batch) -> tuple[Int64Array | None, Int64Array | None]:
-        if not self.packing_budgets:
-            return None, None
-        footprints, limits = [], []
-        for name, limit in self.packing_budgets.items():
-            column = finite(name, batch.column("packing_budgets", name), length=batch.lengths.size)
-            footprint, fixed_limit = quantise_budget(column, limit)
-            footprints.append(footprint)
-            limits.append(fixed_limit)
-        return np.stack(footprints, axis=1), np.asarray(limits, np.int64)
-
-    def _labels(self, batch: Batch, option: str) -> Int64Array | None:
-        """The column as int64[N] labels 0, 1, ... in sorted order of the values; -1: no group."""
-        name = getattr(self, option)
-        if name is None:
-            return None
-        values = np.asarray(batch.column(option, name))
-        if values.shape != (batch.lengths.size,):
-            raise ConfigError(f"`{option}` column {name!r} must have one value for each sample, got {values.shape}.")
-        none = np.asarray([value is None for value in values]) if values.dtype == object else np.zeros(values.size, bool)
-        if option == "group" and values.dtype.kind in "if":
-            none |= values == -1
-        elif option == "forbid" and none.any():
-            raise ConfigError(f"`forbid` column {name!r} must have a value for each sample, but has None.")
-        labels = np.full(values.size, -1, np.int64)
-        present = values[~none]
-        if present.dtype.kind == "f" and not np.isfinite(present).all():
-            raise ConfigError(f"`{option}` column {name!r} must hold finite values, but has NaN or infinity.")
-        try:
-            labels[~none] = np.unique(present, return_inverse=True)[1]
-        except TypeError:
-            raise ConfigError(f"`{option}` column {name!r} must hold values of one type.") from None
-        return labels
+        return self._fingerprint
 
     # ------------------------------------------------------------------------------------------------- the answer
-
-    def _check_supported(self, problem: Problem) -> None:
-        resolved: Resolved = self._algorithm  # type: ignore[attr-defined]
-        missing = sorted(_missing(problem, resolved.capabilities))
-        if missing:
-            names = ", ".join(f"`{name}`" for name in missing)
-            able = ", ".join(_able(problem)) or "none"
-            raise UnsupportedProblemError(
-                f"`algorithm` {resolved.name!r} does not support what this problem needs: {names}; those that do: {able}."
-            )
-
-    def _no_candidate_message(self, problem: Problem) -> str:
-        name = self._algorithm.name  # type: ignore[attr-defined]
-        others = [other for other in _able(problem) if other not in (name, "none")]
-        hint = f"; others to try: {', '.join(others)}" if others else ""
-        return f"`algorithm` {name!r} found no layout of {problem.num_samples} samples {_binding(problem)}{hint}."
 
     def _accept(self, problem: Problem, candidate: Assignment | None, batch: Batch, step: int) -> Plan:
         objective = problem.objective
@@ -336,11 +233,12 @@ class Planner:
         after = None if candidate is None else problem.score(candidate)
         before = None if problem.reference is None else problem.score(problem.reference)
         exponent = problem.cost_exponent
-        unit = Fraction(2) ** -(exponent if objective.additive else 60)
+        unit = Fraction(2) ** -(exponent if objective.additive else BALANCE_UNIT_BITS)
         decision = decide(before, after, self.min_balance_gain, unit=unit)
         layout = candidate if decision.accepted else problem.reference
-        assert layout is not None and problem.bins_per_rank is not None
-        resolved, estimator = self._algorithm, self._estimator  # type: ignore[attr-defined]
+        assert layout is not None
+        assert problem.bins_per_rank is not None
+        resolved, estimator = self._algorithm, self._estimator
         lengths = batch.lengths
         by_position = np.empty_like(batch.by_key)
         by_position[batch.by_key] = np.arange(batch.by_key.size)
@@ -365,8 +263,8 @@ class Planner:
             comparison=self._comparison(problem, by_position),
             decision=decision,
             config_fingerprint=self.config_fingerprint,
-            inputs_digest=_inputs_digest(problem),
-            environment=_environment(),
+            inputs_digest=inputs_digest(problem),
+            environment=environment(),
         )
 
     def _comparison(self, problem: Problem, by_position: Int64Array) -> Comparison:
@@ -413,19 +311,6 @@ def _resolve_estimator(config: Any) -> Resolved | None:
     return resolve_estimator(config)
 
 
-def _with_reference(problem: Problem, bins: list[Int64Array], batch: Batch) -> Problem:
-    """The problem with its reference, which must be a valid layout."""
-    from dataclasses import replace
-
-    index_of = np.empty_like(batch.by_key)
-    index_of[batch.by_key] = np.arange(batch.by_key.size)
-    layout = Assignment.from_bins([index_of[members] for members in bins])  # type: ignore[arg-type]
-    wrong = first_violation(problem, layout)
-    if wrong is not None:
-        raise ConfigError(f"`reference_bins` must be a valid layout, but {wrong}.")
-    return replace(problem, reference=layout)
-
-
 def _with_found_bins(problem: Problem, candidate: Any) -> Problem:
     """An open problem closed at the number of bins that the algorithm chose."""
     if problem.bins_per_rank is not None or not isinstance(candidate, Assignment):
@@ -435,7 +320,8 @@ def _with_found_bins(problem: Problem, candidate: Any) -> Problem:
 
 def _into_rounds(problem: Problem, layout: Assignment) -> Assignment:
     """The packs sorted into rounds, heaviest first, where every bin has the same capacity: what `rounds` scores."""
-    assert problem.bins_per_rank is not None and problem.round_size is not None
+    assert problem.bins_per_rank is not None
+    assert problem.round_size is not None
     if not (problem.capacity is None or isinstance(problem.capacity, int)) or problem.group_scope == "rank":
         return layout
     heaviest = np.argsort(-problem.pack_loads(layout), kind="stable")
@@ -443,62 +329,3 @@ def _into_rounds(problem: Problem, layout: Assignment) -> Assignment:
     # Synchronous round j of the step is micro-batch `slot` of window round `w`, j = w * M + slot.
     where = heaviest.reshape(problem.ranks // size, slots, size).transpose(0, 2, 1).reshape(-1)
     return layout.reordered(where)
-
-
-def _missing(problem: Problem, capabilities: frozenset[str]) -> frozenset[str]:
-    needs = problem.needs()
-    if not capabilities & OBJECTIVES.keys():  # indifferent to the objective
-        needs -= {problem.objective.name}
-    return needs - capabilities
-
-
-def _able(problem: Problem) -> list[str]:
-    return [
-        offer.spec.name if offer.namespace == "packing" else offer.full_name
-        for offer in get_registry().offers("algorithm")
-        if not _missing(problem, frozenset(offer.spec.capabilities))
-    ]
-
-
-def _binding(problem: Problem) -> str:
-    """The limits under which nothing was found, tightest first, in words."""
-    bins = "any number of bins" if problem.bins_per_rank is None else f"{problem.num_bins} bins"
-    parts = [f"in {bins}"]
-    if problem.capacity is not None:
-        share = ""
-        if problem.bins_per_rank is not None:
-            share = f" ({int(problem.tokens.sum()) / int(problem.capacities().sum()):.2%} full)"
-        parts.append(f"of {problem.max_capacity} tokens{share}")
-    limits = [f"budget {name!r}" for name in problem.budget_names]
-    limits += [name for name in ("max_items", "group", "forbid") if getattr(problem, name) is not None]
-    limits += ["equal_count"] if problem.equal_count else []
-    return " ".join(parts) + (f" under {', '.join(limits)}" if limits else "")
-
-
-def _inputs_digest(problem: Problem) -> str:
-    """Hash of the inputs that a plan does not hold itself, in key order."""
-    digest = hashlib.sha256()
-    reference = problem.reference
-    columns = {
-        "footprints": problem.footprints,
-        "budgets": problem.budgets,
-        "pad_cost": problem.pad_cost,
-        "group": problem.group,
-        "forbid": problem.forbid,
-        "reference_offsets": None if reference is None else reference.offsets,
-        "reference_items": None if reference is None else reference.items,
-    }
-    for name, column in columns.items():
-        if column is not None:
-            digest.update(name.encode())
-            digest.update(np.ascontiguousarray(column, "<i8").tobytes())
-    return digest.hexdigest()
-
-
-def _environment() -> dict[str, str]:
-    return {
-        "kernels": _kernels.backend,
-        "numpy": np.__version__,
-        "packing": __version__,
-        "python": platform.python_version(),
-    }

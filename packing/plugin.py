@@ -19,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import pluggy
 
-from packing._checks import Int64Array, shown
+from packing._checks import shown
 from packing._version import __version__
 from packing.assignment import Assignment
 from packing.errors import ConfigError, PluginError

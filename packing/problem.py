@@ -91,7 +91,9 @@ class Problem:
         put(self, "cost", _column("cost", self.cost, tokens.size))
         put(self, "ranks", _checks.integer("ranks", self.ranks, minimum=1))
         put(self, "bins_per_rank", _checks.optional_integer("bins_per_rank", self.bins_per_rank, minimum=1))
-        round_size = self.ranks if self.round_size is None else _checks.integer("round_size", self.round_size, minimum=1)
+        round_size = (
+            self.ranks if self.round_size is None else _checks.integer("round_size", self.round_size, minimum=1)
+        )
         if self.ranks % round_size:
             raise ConfigError(f"`round_size` must divide the {self.ranks} ranks, but got {round_size}.")
         put(self, "round_size", round_size)
@@ -116,7 +118,9 @@ class Problem:
             raise ConfigError("`capacity` of an open problem must be one integer or None.")
         capacity = _checks.integers("capacity", self.capacity, minimum=1)
         if capacity.size != self.ranks * self.bins_per_rank:
-            raise ConfigError(f"`capacity` must have one value for each of the {self.num_bins} bins, got {capacity.size}.")
+            raise ConfigError(
+                f"`capacity` must have one value for each of the {self.num_bins} bins, got {capacity.size}."
+            )
         capacity.flags.writeable = False
         return capacity
 
@@ -224,7 +228,8 @@ class Problem:
 
     def score(self, assignment: Assignment) -> int:
         """The objective's exact score of a layout."""
-        assert self.bins_per_rank is not None and self.round_size is not None
+        assert self.bins_per_rank is not None
+        assert self.round_size is not None
         return self.objective.score(self.pack_loads(assignment), self.ranks, self.bins_per_rank, self.round_size)
 
 
@@ -295,4 +300,3 @@ class BinState:
         bins_per_rank = self.problem.bins_per_rank
         assert bins_per_rank is not None
         return bin_index if self.problem.group_scope == "bin" else bin_index // bins_per_rank
-

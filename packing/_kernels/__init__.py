@@ -15,14 +15,15 @@ if backend == "compiled":
         from packing._kernels import _greedy as greedy
         from packing._kernels import _kk as kk
         from packing._kernels import _order as order
+        from packing._kernels import _swap as swap
     except ImportError as error:
         raise ImportError(
             f"the compiled kernels of packing cannot be loaded ({error}); reinstall packing, "
             "or set PACKING_KERNELS=reference to run the slow plain-Python twins"
         ) from error
 elif backend == "reference":
-    from packing._reference import fit, fit_histogram, greedy, kk, order  # type: ignore[no-redef]
+    from packing._reference import fit, fit_histogram, greedy, kk, order, swap  # type: ignore[no-redef]
 else:
     raise ImportError(f'`PACKING_KERNELS` must be "compiled" or "reference", but got {backend!r}.')
 
-__all__ = ["backend", "fit", "fit_histogram", "greedy", "kk", "order"]
+__all__ = ["backend", "fit", "fit_histogram", "greedy", "kk", "order", "swap"]

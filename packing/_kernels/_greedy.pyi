@@ -11,9 +11,7 @@ BALANCE_AFTER: int
 ROUNDS_AFTER: int
 NO_CAPACITY: int
 
-def place_workspace(
-    num_samples: int, ranks: int, bins_per_rank: int, num_budgets: int, num_groups: int
-) -> int: ...
+def place_workspace(num_samples: int, ranks: int, bins_per_rank: int, num_budgets: int, num_groups: int) -> int: ...
 def place(
     tokens: Int64,
     cost: Int64,

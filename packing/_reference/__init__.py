@@ -1,1 +1,1 @@
-"""The plain-Python twins: same functions, same names, same signatures as the compiled kernels, and their specification."""
+"""The plain-Python twins: the functions of the compiled kernels, with the same names; their specification."""

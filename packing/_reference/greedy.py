@@ -75,9 +75,9 @@ def place(
         if score == LOAD_BEFORE:
             return rank_load[rank]
         if score == ROUNDS_AFTER:
-            loads = pack_load[:bin_index] + [pack_load[bin_index] + more] + pack_load[bin_index + 1 :]
+            loads = [*pack_load[:bin_index], pack_load[bin_index] + more, *pack_load[bin_index + 1 :]]
             return sum(sorted(loads, reverse=True)[::round_size])
-        loads = rank_load[:rank] + [rank_load[rank] + more] + rank_load[rank + 1 :]
+        loads = [*rank_load[:rank], rank_load[rank] + more, *rank_load[rank + 1 :]]
         if score == MAKESPAN_AFTER:
             return max(loads)
         total = sum(loads)

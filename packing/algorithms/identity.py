@@ -30,5 +30,5 @@ class Identity:
 
 def _deal(problem: Problem) -> Assignment | None:
     edges = np.arange(problem.num_bins + 1) * problem.num_samples // problem.num_bins
-    layout = Assignment(edges, np.arange(problem.num_samples))  # type: ignore[arg-type]
+    layout = Assignment(edges, np.arange(problem.num_samples))
     return layout if first_violation(problem, layout) is None else None

@@ -6,26 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from packing import _kernels
 from packing._checks import Int64Array
 from packing.algorithms._open_bins import smallest_count
 from packing.assignment import Assignment
+from packing.partition import Int32Array, descending_order
 from packing.problem import Problem
 
-__all__ = ["LPT", "heaviest_first", "place"]
+__all__ = ["LPT", "place"]
 
-Int32Array = npt.NDArray[np.int32]
 _NONE32, _NONE64 = np.empty(0, np.int32), np.empty(0, np.int64)
-
-
-def heaviest_first(cost: Int64Array, tokens: Int64Array) -> Int32Array:
-    """int32[N]: cost descending, tokens descending, index ascending."""
-    order = np.empty(cost.size, np.int32)
-    workspace = np.empty(_kernels.order.descending_workspace(cost.size), np.uint8)
-    _kernels.order.descending(cost, tokens, order, workspace)
-    return order
 
 
 @dataclass(frozen=True)
@@ -54,22 +45,22 @@ def _entries(problem: Problem) -> _Entries | None:
     labels = np.where(alone, problem.group.max(initial=0) + 1 + np.arange(problem.num_samples), problem.group)
     _, first, group_of = np.unique(labels, return_index=True, return_inverse=True)
     rank_of = np.argsort(np.argsort(first))
-    group_of = rank_of[group_of].astype(np.int32)
+    entry_of: Int32Array = rank_of[group_of].astype(np.int32)
     if problem.group_scope == "rank":
-        dense = np.where(alone, -1, group_of).astype(np.int32)
+        dense = np.where(alone, -1, entry_of).astype(np.int32)
         return _Entries(problem.tokens, problem.cost, footprints, forbid, _NONE32, dense, first.size, None)
     first = np.sort(first)
 
     def total(values: Int64Array) -> Int64Array:
         sums = np.zeros((first.size, *values.shape[1:]), np.int64)
-        np.add.at(sums, group_of, values)
+        np.add.at(sums, entry_of, values)
         return sums
 
-    if forbid.size and (forbid != forbid[first][group_of]).any():
+    if forbid.size and (forbid != forbid[first][entry_of]).any():
         return None
     return _Entries(
         total(problem.tokens), total(problem.cost), total(footprints), forbid[first] if forbid.size else forbid,
-        np.bincount(group_of).astype(np.int32), _NONE32, 0, group_of,
+        np.bincount(entry_of).astype(np.int32), _NONE32, 0, entry_of,
     )  # fmt: skip
 
 
@@ -86,7 +77,7 @@ def place(problem: Problem, *, score: int, max_items: int | None = None) -> Assi
     entries = _entries(problem)
     if entries is None or problem.bins_per_rank is None or problem.round_size is None:
         return None
-    order = heaviest_first(entries.cost, entries.tokens)
+    order = descending_order(entries.cost, entries.tokens)
     if entries.rank_group.size:
         order = _groups_together(order, entries)
     num_entries = order.size
@@ -140,7 +131,7 @@ def _in_order(order: Int32Array, bin_of: Int32Array, num_bins: int) -> Assignmen
     bins = bin_of[order]
     offsets = np.zeros(num_bins + 1, np.int64)
     np.cumsum(np.bincount(bins, minlength=num_bins), out=offsets[1:])
-    return Assignment(offsets, order[np.argsort(bins, kind="stable")])  # type: ignore[arg-type]
+    return Assignment(offsets, order[np.argsort(bins, kind="stable")])
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def packing_algorithms(host: Host) -> list[AlgorithmSpec]:
         AlgorithmSpec(
             "equal_count",
             "packing.algorithms.equal_count:EqualCount",
-            capabilities={"capacity", "multi_bin", "equal_count"} | _OBJECTIVES,
+            capabilities={"capacity", "multi_bin", "open_bins", "equal_count"} | _OBJECTIVES,
             summary="the same number of samples on every rank: the better of capped LPT and differencing, then swaps",
         ),
         AlgorithmSpec(

@@ -116,7 +116,7 @@ def _factory(offer: Offer) -> Callable[..., Any]:
         raise PluginError(f"{offer.kind} {offer.full_name!r}: cannot import {factory!r}: {error}") from error
     if not callable(found):
         raise PluginError(f"{offer.kind} {offer.full_name!r}: {factory!r} must be callable, but got {shown(found)}.")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter] | None:

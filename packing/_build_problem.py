@@ -1,0 +1,131 @@
+"""From settings and samples to a Problem: columns in key order, costs and budgets in fixed point."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from packing._checks import Int64Array
+from packing._fixed_point import finite, quantise_budget, quantise_costs
+from packing._samples import Batch
+from packing.assignment import Assignment
+from packing.audit import first_violation
+from packing.errors import ConfigError
+from packing.problem import Problem
+
+if TYPE_CHECKING:
+    from packing.planner import Planner
+
+__all__ = ["build_problem"]
+
+
+def build_problem(planner: Planner, batch: Batch, reference: list[Int64Array] | None) -> Problem:
+    """The step that the planner's settings make of the samples, with its reference (bins of input positions).
+
+    Raises:
+        ConfigError: a column is missing or malformed, or the reference is no valid layout.
+    """
+    order = batch.by_key
+    ranks = planner.data_parallel_size * planner.window
+    bins_per_rank = _bins_per_rank(planner, ranks, None if reference is None else len(reference))
+    bins = ranks * bins_per_rank if bins_per_rank is not None else batch.lengths.size + ranks
+    cost = finite("cost", _costs(planner, batch), length=batch.lengths.size)
+    fixed, pad_cost, exponent = quantise_costs(cost, planner._pad_table, bins)
+    footprints, budgets = _budgets(planner, batch)
+    alignment = planner.alignment
+    tokens = batch.lengths if alignment == 1 else -(-batch.lengths // alignment) * alignment
+    group, forbid = _labels(planner, batch, "group"), _labels(planner, batch, "forbid")
+    problem = Problem(
+        tokens=tokens[order],
+        cost=fixed[order],
+        ranks=ranks,
+        bins_per_rank=bins_per_rank,
+        capacity=planner.seq_len,
+        footprints=None if footprints is None else footprints[order],
+        budgets=budgets,
+        budget_names=() if planner.packing_budgets is None else tuple(planner.packing_budgets),
+        round_size=planner.data_parallel_size,
+        objective=planner._objective,
+        pad_cost=pad_cost,
+        max_items=planner.max_items,
+        equal_count=planner.equal_count,
+        group=None if group is None else group[order],
+        group_scope=planner.group_scope,
+        forbid=None if forbid is None else forbid[order],
+        oversized=planner.oversized_policy,
+        cost_exponent=exponent,
+    )
+    return problem if reference is None else _with_reference(problem, reference, batch)
+
+
+def _bins_per_rank(planner: Planner, ranks: int, reference_count: int | None) -> int | None:
+    """M where it is fixed: by the setting, by the reference, or because nothing could ask for more than one."""
+    if reference_count is not None:
+        expected = None if planner.local_batch_size is None else ranks * planner.local_batch_size
+        if reference_count % ranks or reference_count == 0 or reference_count != (expected or reference_count):
+            wanted = f"{expected} bins" if expected else f"a multiple of {ranks} bins"
+            raise ConfigError(f"`reference_bins` must be {wanted}, but got {reference_count}.")
+        return reference_count // ranks
+    limited = planner.seq_len is not None or planner.max_items is not None or planner.packing_budgets or planner.forbid
+    return planner.local_batch_size if limited or planner.local_batch_size is not None else 1
+
+
+def _costs(planner: Planner, batch: Batch) -> Any:
+    resolved = planner._estimator
+    if resolved is not None:
+        if getattr(resolved.instance, "takes_records", False) and batch.records is not None:
+            return resolved.instance(batch.columns, records=batch.records)
+        return resolved.instance(batch.columns)
+    if batch.records is not None:
+        costs = np.asarray([record.cost.llm for record in batch.records])
+        return costs if costs.any() else batch.lengths
+    return batch.columns.get("cost", batch.lengths)
+
+
+def _budgets(planner: Planner, batch: Batch) -> tuple[Int64Array | None, Int64Array | None]:
+    if not planner.packing_budgets:
+        return None, None
+    footprints, limits = [], []
+    for name, limit in planner.packing_budgets.items():
+        column = finite(name, batch.column("packing_budgets", name), length=batch.lengths.size)
+        footprint, fixed_limit = quantise_budget(column, limit)
+        footprints.append(footprint)
+        limits.append(fixed_limit)
+    return np.stack(footprints, axis=1), np.asarray(limits, np.int64)
+
+
+def _labels(planner: Planner, batch: Batch, option: str) -> Int64Array | None:
+    """The column as int64[N] labels 0, 1, ... in sorted order of the values; -1: no group."""
+    name = getattr(planner, option)
+    if name is None:
+        return None
+    values = np.asarray(batch.column(option, name))
+    if values.shape != (batch.lengths.size,):
+        raise ConfigError(f"`{option}` column {name!r} must have one value for each sample, got {values.shape}.")
+    none = np.asarray([value is None for value in values]) if values.dtype == object else np.zeros(values.size, bool)
+    if option == "group" and values.dtype.kind in "if":
+        none |= values == -1
+    elif option == "forbid" and none.any():
+        raise ConfigError(f"`forbid` column {name!r} must have a value for each sample, but has None.")
+    labels = np.full(values.size, -1, np.int64)
+    present = values[~none]
+    if present.dtype.kind == "f" and not np.isfinite(present).all():
+        raise ConfigError(f"`{option}` column {name!r} must hold finite values, but has NaN or infinity.")
+    try:
+        labels[~none] = np.unique(present, return_inverse=True)[1]
+    except TypeError:
+        raise ConfigError(f"`{option}` column {name!r} must hold values of one type.") from None
+    return labels
+
+
+def _with_reference(problem: Problem, bins: list[Int64Array], batch: Batch) -> Problem:
+    """The problem with its reference, which must be a valid layout."""
+    index_of = np.empty_like(batch.by_key)
+    index_of[batch.by_key] = np.arange(batch.by_key.size)
+    layout = Assignment.from_bins([index_of[members] for members in bins])
+    wrong = first_violation(problem, layout)
+    if wrong is not None:
+        raise ConfigError(f"`reference_bins` must be a valid layout, but {wrong}.")
+    return replace(problem, reference=layout)

@@ -1,0 +1,44 @@
+"""Identities: hashes by which ranks find out that they agree."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+
+import numpy as np
+
+from packing import _kernels
+from packing._version import __version__
+from packing.problem import Problem
+
+__all__ = ["environment", "inputs_digest"]
+
+
+def inputs_digest(problem: Problem) -> str:
+    """Hash of the inputs that a plan does not hold itself, in key order."""
+    digest = hashlib.sha256()
+    reference = problem.reference
+    columns = {
+        "footprints": problem.footprints,
+        "budgets": problem.budgets,
+        "pad_cost": problem.pad_cost,
+        "group": problem.group,
+        "forbid": problem.forbid,
+        "reference_offsets": None if reference is None else reference.offsets,
+        "reference_items": None if reference is None else reference.items,
+    }
+    for name, column in columns.items():
+        if column is not None:
+            digest.update(name.encode())
+            digest.update(np.ascontiguousarray(column, "<i8").tobytes())
+    return digest.hexdigest()
+
+
+def environment() -> dict[str, str]:
+    """Backend and versions, for information only."""
+    return {
+        "kernels": _kernels.backend,
+        "numpy": np.__version__,
+        "packing": __version__,
+        "python": platform.python_version(),
+    }
