@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from packing._checks import Int64Array, integer, integers, one_of, optional_integer
+from packing._fixed_point import exact_sum
 from packing._kernels import fit, fit_histogram
 from packing.errors import ConfigError, InfeasibleError
+from packing.partition import descending_order
 
 __all__ = ["ALGORITHMS", "PackedBins", "fit_bins", "pack"]
 
@@ -97,7 +99,7 @@ def pack(
     max_items = optional_integer("max_items", max_items, minimum=1)
     min_bins = optional_integer("min_bins", min_bins, minimum=1)
     one_of("oversized", oversized, ("error", "single"))
-    total = _total(tokens)
+    total = exact_sum(tokens)
     if total >= _TOTAL_LIMIT:
         raise ConfigError(f"`lengths` must add up to less than 2**62, but got {total}.")
     offsets, items = fit_bins(tokens, None, capacity, algorithm, min_bins, max_items, oversized)
@@ -144,20 +146,15 @@ def fit_bins(
     if min_bins is not None and n < min_bins:
         raise InfeasibleError(f"{min_bins} non-empty bins need as many samples, but there are only {n}.")
     limits = (cap, min_bins or 0, max_items or 0, oversized == "single")
-    if kind == "best_fit_decreasing" and _table_pays(n, max(cap, largest)):
+    if kind == "best_fit_decreasing" and max(cap, largest) <= min(_TABLE_ENTRIES_PER_SAMPLE * n, _TABLE_ENTRIES):
         return _fit_by_histogram(tokens, largest, *limits)
     if kind.endswith("_decreasing"):
         if order is not None:
             raise ValueError(f"`order` must be None for {kind}, which sorts by length itself.")
-        order = _descending(tokens, largest)
+        order = descending_order(tokens)
     elif order is None:
         order = np.arange(n, dtype=np.int32)
     return _fit_one_by_one(tokens, order, kind.removesuffix("_decreasing"), *limits)
-
-
-def _table_pays(n: int, largest: int) -> bool:
-    """Whether a table over the lengths up to `largest` is the faster way for `n` samples."""
-    return largest <= min(_TABLE_ENTRIES_PER_SAMPLE * n, _TABLE_ENTRIES)
 
 
 def _fit_by_histogram(
@@ -188,19 +185,3 @@ def _fit_one_by_one(
     offsets = np.empty(num_bins + 1, np.int32)
     fit.group_by_bin(bin_of, order, num_bins, offsets, items)
     return offsets, items
-
-
-def _descending(tokens: Int64Array, largest: int) -> Int32Array:
-    """The indices by length descending, then index ascending."""
-    if not _table_pays(len(tokens), largest):
-        return np.argsort(-tokens, kind="stable").astype(np.int32)
-    order = np.empty(len(tokens), np.int32)
-    fit_histogram.descending_order(tokens, order, np.empty(fit_histogram.descending_order_workspace(largest), np.uint8))
-    return order
-
-
-def _total(tokens: Int64Array) -> int:
-    """The exact sum, also where int64 would overflow."""
-    if int(tokens.max(initial=0)) * len(tokens) < 2**63:
-        return int(tokens.sum())
-    return sum(tokens.tolist())

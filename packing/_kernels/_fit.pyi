@@ -1,3 +1,5 @@
+"""Next-fit, first-fit and best-fit; `packing._reference.fit` is the specification."""
+
 import numpy as np
 import numpy.typing as npt
 

@@ -43,10 +43,7 @@ def next_fit(
 
 def first_fit_workspace(Py_ssize_t n):
     """Bytes of workspace that `first_fit` needs for `n` items."""
-    cdef Py_ssize_t leaves = 1
-    while leaves < n:
-        leaves *= 2
-    return 8 + 2 * leaves * <Py_ssize_t>sizeof(int64_t) + n * <Py_ssize_t>sizeof(int32_t)
+    return 8 + 2 * _leaves(n) * <Py_ssize_t>sizeof(int64_t) + n * <Py_ssize_t>sizeof(int32_t)
 
 
 def first_fit(
@@ -182,8 +179,8 @@ cdef int32_t _first_fit(
     const int64_t[::1] sizes, const int32_t[::1] order, Limits limits, int32_t[::1] bin_of, uint8_t* workspace
 ) noexcept nogil:
     cdef Py_ssize_t position, n = sizes.shape[0], leaves = 1
-    cdef int32_t* count = <int32_t*>workspace  # items per bin
-    cdef int64_t* tree = <int64_t*>aligned(workspace + n * sizeof(int32_t))  # tree[leaves + bin] = room of the bin
+    cdef int64_t* tree = <int64_t*>workspace  # tree[leaves + bin] = room of the bin
+    cdef int32_t* count = <int32_t*>(tree + 2 * _leaves(n))  # items per bin
     cdef int64_t size, room
     cdef int32_t item, chosen, opened = 0
     tree[1] = -1
@@ -208,6 +205,14 @@ cdef int32_t _first_fit(
         _set_room(tree, leaves + chosen, room)
         bin_of[item] = chosen
     return opened
+
+
+cdef inline Py_ssize_t _leaves(Py_ssize_t n) noexcept nogil:
+    """The leaves of a full tree: the first power of two that is at least `n`."""
+    cdef Py_ssize_t leaves = 1
+    while leaves < n:
+        leaves *= 2
+    return leaves
 
 
 cdef inline int32_t _leftmost(const int64_t* tree, Py_ssize_t leaves, int64_t size) noexcept nogil:

@@ -1,3 +1,5 @@
+"""Best-fit decreasing on the length histogram; `packing._reference.fit_histogram` is the specification."""
+
 import numpy as np
 import numpy.typing as npt
 
@@ -5,8 +7,6 @@ _Int64 = npt.NDArray[np.int64]
 _Int32 = npt.NDArray[np.int32]
 _Bytes = npt.NDArray[np.uint8]
 
-def descending_order_workspace(largest: int) -> int: ...
-def descending_order(sizes: _Int64, order: _Int32, workspace: _Bytes) -> None: ...
 def best_fit_decreasing_workspace(n: int, capacity: int, largest: int) -> int: ...
 def best_fit_decreasing(
     sizes: _Int64,

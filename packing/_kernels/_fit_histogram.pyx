@@ -5,11 +5,11 @@
     numbered bins; a run is named by its first bin, so every array is indexed by bin and nothing is allocated.
 (b) Why by hand. After one copy of a length the same bin is again the tightest one, hence it takes as many copies as
     fit before the next bin is looked at: the work goes with the runs, not with the items.
-(c) Ties. Exactly those of `best_fit` on the order of `descending_order`: items by size descending, then index
-    ascending; the tightest bin that can take the item; among bins with equal room the lowest-numbered. Both functions
-    give the same bins, item by item. While the current length is above a list's room, runs are only appended to that
-    list; it is sorted once, when a length first draws from it. From then on it can gain a run only when it is empty:
-    a bin that stays at or above the length had the smallest such room, and now has a smaller one.
+(c) Ties. Exactly those of `best_fit` with the items in descending order (size descending, then index ascending): the
+    tightest bin that can take the item; among bins with equal room the lowest-numbered. Both functions give the same
+    bins, item by item. While the current length is above a list's room, runs are only appended to that list; it is
+    sorted once, when a length first draws from it. From then on it can gain a run only when it is empty: a bin that
+    still has room for the length was in the smallest such list, and its room is now smaller than that.
 (d) Cost. O(n + T + V log V) time, V <= n the runs that are moved, T the largest of capacity and sizes; 16 n + 13 T
     bytes of workspace. T must be below 2**31: with few items and a large T, `best_fit` is the better choice.
 """
@@ -38,29 +38,6 @@ cdef struct Plan:
     int num_levels
     Py_ssize_t words[MAX_LEVELS]
     uint64_t* level[MAX_LEVELS]  # level[0]: one bit per room; above: one bit per word below
-
-
-def descending_order_workspace(int64_t largest):
-    """Bytes of workspace that `descending_order` needs for sizes up to `largest`."""
-    return 8 + (largest + 1) * <int64_t>sizeof(int32_t)
-
-
-def descending_order(
-    const int64_t[::1] sizes not None,  # IN int64[N], 0 <= size < 2**31
-    int32_t[::1] order not None,  # OUT int32[N], the indices by size descending, then index ascending
-    uint8_t[::1] workspace not None,  # descending_order_workspace(max(sizes)) bytes
-):
-    """Sort by counting, in O(n + max(sizes)): meant for sizes not much larger than n."""
-    cdef int64_t largest = _check_sizes(sizes, 0x7FFFFFFE)
-    cdef int32_t* position
-    if order.shape[0] != sizes.shape[0]:
-        raise ValueError(f"`order` must have the length of `sizes`, {sizes.shape[0]}.")
-    check_workspace(workspace, descending_order_workspace(largest))
-    with nogil:
-        position = <int32_t*>aligned(&workspace[0])
-        _count(sizes, position, largest)
-        _counts_to_positions(position, largest)
-        _scatter(sizes, position, order)
 
 
 def best_fit_decreasing_workspace(Py_ssize_t n, int64_t capacity, int64_t largest):
@@ -128,23 +105,6 @@ cdef void _count(const int64_t[::1] sizes, int32_t* counts, int64_t largest) noe
         counts[index] = 0
     for index in range(sizes.shape[0]):
         counts[sizes[index]] += 1
-
-
-cdef void _counts_to_positions(int32_t* counts, int64_t largest) noexcept nogil:
-    """Turn the count of each size into its first position in descending order."""
-    cdef Py_ssize_t size
-    cdef int32_t count, position = 0
-    for size in range(<Py_ssize_t>largest, -1, -1):
-        count = counts[size]
-        counts[size] = position
-        position += count
-
-
-cdef void _scatter(const int64_t[::1] sizes, int32_t* position, int32_t[::1] order) noexcept nogil:
-    cdef Py_ssize_t index
-    for index in range(sizes.shape[0]):
-        order[position[sizes[index]]] = <int32_t>index
-        position[sizes[index]] += 1
 
 
 cdef int32_t* _lay_out(

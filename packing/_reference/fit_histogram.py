@@ -7,26 +7,13 @@ import numpy.typing as npt
 
 from packing._reference.fit import best_fit, group_by_bin
 
-__all__ = ["best_fit_decreasing", "best_fit_decreasing_workspace", "descending_order", "descending_order_workspace"]
+__all__ = ["best_fit_decreasing", "best_fit_decreasing_workspace"]
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
 
 LARGEST = 2**31 - 2  # the compiled form keeps sizes and counts in 32 bits
-
-
-def descending_order_workspace(largest: int) -> int:
-    """Bytes of workspace that `descending_order` needs for sizes up to `largest`: none here."""
-    return 0
-
-
-def descending_order(sizes: Int64, order: Int32, workspace: Bytes) -> None:
-    """Sort by size descending, then index ascending."""
-    _check_sizes(sizes, LARGEST)
-    if len(order) != len(sizes):
-        raise ValueError(f"`order` must have the length of `sizes`, {len(sizes)}.")
-    order[:] = sorted(range(len(sizes)), key=lambda index: (-int(sizes[index]), index))
 
 
 def best_fit_decreasing_workspace(n: int, capacity: int, largest: int) -> int:
@@ -53,8 +40,8 @@ def best_fit_decreasing(
     if len(offsets) != n + 1 or len(items) != n:
         raise ValueError(f"`offsets` must have length {n + 1} and `items` length {n}.")
     _check_sizes(sizes, LARGEST if oversized else capacity)
-    order, bin_of = np.empty(n, np.int32), np.empty(n, np.int32)
-    descending_order(sizes, order, workspace)
+    order = np.array(sorted(range(n), key=lambda index: (-int(sizes[index]), index)), np.int32)
+    bin_of = np.empty(n, np.int32)
     num_bins = best_fit(sizes, order, capacity, min_bins, max_items, oversized, bin_of, workspace)
     group_by_bin(bin_of, order, num_bins, offsets[: num_bins + 1], items)
     return num_bins

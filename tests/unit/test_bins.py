@@ -1,0 +1,267 @@
+"""`pack` and its bounds: published counts reproduced, limits kept, wrong input refused in words."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from packing._kernels import backend
+from packing.bin_bounds import bin_lower_bound, continuous_bound, martello_toth_bound
+from packing.bins import ALGORITHMS, fit_bins, pack
+from packing.errors import ConfigError, InfeasibleError
+from tests.conftest import data_folder
+
+# Published names of the rules that `pack` has too; all take equal lengths in any order, which no count depends on.
+PUBLISHED_NAMES = {
+    "NF": "next_fit",
+    "FF": "first_fit",
+    "BF": "best_fit",
+    "FFD": "first_fit_decreasing",
+    "BFD": "best_fit_decreasing",
+    "OBFD": "best_fit_decreasing",
+    "OBFDP": "best_fit_decreasing",
+}
+
+small_problems = st.integers(1, 30).flatmap(
+    lambda capacity: st.tuples(st.lists(st.integers(1, capacity), max_size=9), st.just(capacity))
+)
+
+
+def needed(path):
+    if not path.exists():
+        pytest.skip(f"no data file {path.name}")
+    return path
+
+
+def fewest_bins(lengths: list[int], capacity: int) -> int:
+    """The optimum, by trying every bin for every sample (longest first, bins of equal load once)."""
+    best = len(lengths)
+    ordered = sorted(lengths, reverse=True)
+
+    def place(index: int, loads: list[int]) -> None:
+        nonlocal best
+        if len(loads) >= best and index < len(ordered):
+            return
+        if index == len(ordered):
+            best = min(best, len(loads))
+            return
+        for load in set(loads):
+            if load + ordered[index] <= capacity:
+                changed = loads.copy()
+                changed[changed.index(load)] += ordered[index]
+                place(index + 1, changed)
+        place(index + 1, [*loads, ordered[index]])
+
+    place(0, [])
+    return best
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@settings(deadline=None)
+@given(problem=small_problems, max_items=st.sampled_from([None, 1, 3]), bins=st.sampled_from([None, 1, 4]))
+def test_every_sample_once_and_no_bin_over_its_limits(algorithm, problem, max_items, bins):
+    lengths, capacity = problem
+    if bins is not None and bins > len(lengths):
+        bins = None
+    packed = pack(lengths, capacity, algorithm=algorithm, max_items=max_items, min_bins=bins)
+    lists = packed.to_lists()
+    assert sorted(index for members in lists for index in members) == list(range(len(lengths)))
+    assert len(lists) == packed.num_bins >= (bins or 0)
+    for members in lists:
+        assert 0 < sum(lengths[index] for index in members) <= capacity
+        assert max_items is None or len(members) <= max_items
+    if lengths:
+        assert packed.fill == sum(lengths) / (capacity * packed.num_bins)
+
+
+@pytest.mark.parametrize("algorithm", ["first_fit_decreasing", "best_fit_decreasing"])
+@settings(deadline=None)
+@given(data=st.data(), problem=small_problems)
+def test_the_order_of_the_input_does_not_change_the_lengths_in_a_bin(algorithm, data, problem):
+    lengths, capacity = problem
+    shuffled = data.draw(st.permutations(lengths))
+
+    def contents(values):
+        return [
+            [values[index] for index in members] for members in pack(values, capacity, algorithm=algorithm).to_lists()
+        ]
+
+    assert contents(lengths) == contents(shuffled)
+
+
+@pytest.mark.parametrize("kind", ["first_fit_decreasing", "best_fit_decreasing"])
+def test_table_and_search_give_the_same_bins(kind, monkeypatch):
+    """Which form runs depends on the number of samples only; the bins must not."""
+    lengths = np.random.default_rng(5).integers(1, 500, 400)
+    with_table = fit_bins(lengths, None, 512, kind, 120, 4)
+    monkeypatch.setattr("packing.bins._TABLE_ENTRIES", 0)
+    without = fit_bins(lengths, None, 512, kind, 120, 4)
+    assert np.array_equal(with_table[0], without[0])
+    assert np.array_equal(with_table[1], without[1])
+
+
+def test_fit_bins_places_in_the_given_order():
+    tokens, order = np.array([6, 5, 4, 5]), np.array([3, 2, 1, 0], np.int32)
+    offsets, items = fit_bins(tokens, order, 10, "first_fit")
+    assert (offsets.tolist(), items.tolist()) == ([0, 2, 3, 4], [3, 2, 1, 0])
+    offsets, items = fit_bins(tokens, order, None, "next_fit", 2)
+    assert (offsets.tolist(), items.tolist()) == ([0, 3, 4], [3, 2, 1, 0])
+    with pytest.raises(ValueError, match="`order` must be None for first_fit_decreasing"):
+        fit_bins(tokens, order, 10, "first_fit_decreasing")
+
+
+def test_a_result_is_small_frozen_and_does_not_touch_its_input():
+    lengths = np.array([5, 7, 3], np.int32)
+    lengths.flags.writeable = False
+    packed = pack(lengths, 10)
+    assert packed.to_lists() == [[1, 2], [0]]
+    assert (packed.capacity, packed.tokens, packed.fill) == (10, 15, 0.75)
+    assert packed.offsets.dtype == packed.items.dtype == np.int32
+    with pytest.raises(ValueError, match="read-only"):
+        packed.items[0] = 1
+    with pytest.raises(AttributeError):
+        packed.capacity = 3  # type: ignore[misc]
+
+
+def test_no_samples_need_no_bins():
+    packed = pack([], 10)
+    assert (packed.num_bins, packed.to_lists(), packed.fill) == (0, [], 0.0)
+
+
+def test_oversized_samples_can_have_bins_of_their_own():
+    packed = pack([3, 25, 11, 7], 10, oversized="single")
+    assert packed.to_lists() == [[1], [2], [3, 0]]
+    assert packed.fill == 46 / 30
+    assert pack([2**40, 1], 10, oversized="single").to_lists() == [[0], [1]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        (([3, 12, 13], 10), {}, InfeasibleError, "sample 1 has length 12, more than the capacity 10;"),
+        (([3, 4], 10), {"min_bins": 3}, InfeasibleError, "3 non-empty bins need as many samples, but there are only 2"),
+        (([3, 0], 10), {}, ConfigError, "`lengths` must be positive, but got 0 at index 1"),
+        (([3, 1.5], 10), {}, ConfigError, "`lengths` must hold whole numbers, but got 1.5 at index 1"),
+        (([[3]], 10), {}, ConfigError, "`lengths` must be one-dimensional"),
+        (([3], 0), {}, ConfigError, "`capacity` must be a positive integer, but got 0"),
+        (([3], True), {}, ConfigError, "`capacity` must be a positive integer, but got True"),
+        (([3], 10), {"algorithm": "worst_fit"}, ConfigError, '`algorithm` must be one of "next_fit"'),
+        (([3], 10), {"max_items": 0}, ConfigError, "`max_items` must be a positive integer, but got 0"),
+        (([3], 10), {"min_bins": -1}, ConfigError, "`min_bins` must be a positive integer, but got -1"),
+        (([3], 10), {"oversized": "drop"}, ConfigError, '`oversized` must be one of "error", "single"'),
+        (([2**61, 2**61], 2**62), {}, ConfigError, r"`lengths` must add up to less than 2\*\*62, but got 46116860"),
+    ],
+)
+def test_wrong_input_is_refused_in_words(arguments, options, error, message):
+    with pytest.raises(error, match=message):
+        pack(*arguments, **options)
+
+
+def test_a_capacity_beyond_all_lengths_is_no_cap():
+    assert pack([5, 2**60, 7], 2**70, algorithm="first_fit").to_lists() == [[0, 1, 2]]
+
+
+@settings(deadline=None)
+@given(problem=small_problems)
+def test_bounds_never_exceed_the_optimum(problem):
+    lengths, capacity = problem
+    optimum = fewest_bins(lengths, capacity)
+    array = np.array(lengths, np.int64)
+    assert continuous_bound(array, capacity) <= martello_toth_bound(array, capacity) <= optimum
+    assert optimum <= pack(lengths, capacity).num_bins
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 25), max_size=30), st.integers(1, 20))
+def test_martello_toth_by_its_definition(lengths, capacity):
+    def with_threshold(threshold):
+        alone = [each for each in lengths if capacity - threshold < each]
+        large = [each for each in lengths if capacity < 2 * each and each <= capacity - threshold]
+        small = [each for each in lengths if threshold <= each and 2 * each <= capacity]
+        missing = sum(small) - sum(capacity - each for each in large)
+        return len(alone) + len(large) + max(0, -(-missing // capacity))
+
+    expected = max(with_threshold(threshold) for threshold in range(capacity // 2 + 1))
+    # Samples of length 0 alone still need one bin, which the definition does not know.
+    assert martello_toth_bound(np.array(lengths, np.int64), capacity) == max(expected, min(1, len(lengths)))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "max_items", "expected"),
+    [
+        ([5, 5, 5, 5], None, (2, "tokens")),
+        ([6, 6, 6, 1], None, (3, "martello_toth")),
+        ([1, 1, 1, 1, 1], 2, (3, "max_items")),
+        ([30, 5, 5], 2, (2, "tokens")),
+        ([], 4, (0, "tokens")),
+        ([0, 0], None, (1, "tokens")),
+    ],
+)
+def test_the_bound_says_what_binds(lengths, max_items, expected):
+    assert bin_lower_bound(np.array(lengths, np.int64), 10, max_items) == expected
+
+
+def test_seqpacker_published_counts():
+    """Every row of the published tables whose input and rule are known, exactly."""
+    table = needed(data_folder() / "references" / "seqpacker_tables.csv.gz")
+    inputs = np.load(needed(data_folder() / "lengths" / "seqpacker_synthetic.npy"))
+    columns = {"Uniform": 0, "Log-Normal": 1, "Exponential": 2, "Bimodal": 3}
+    with gzip.open(table, "rt") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["dataset"] in columns]
+    counts: dict[tuple[str, str, int], int] = {}
+    checked: Counter[str] = Counter()
+    for row in rows:
+        algorithm = PUBLISHED_NAMES.get(row["algorithm"].split()[-1])
+        if algorithm is None:
+            continue
+        key = (row["dataset"], algorithm, int(row["capacity"]))
+        if key not in counts:
+            lengths = inputs[:, columns[row["dataset"]]]
+            counts[key] = pack(lengths[lengths <= key[2]], key[2], algorithm=algorithm).num_bins
+        assert counts[key] == int(row["num_bins"]), row
+        checked[algorithm] += 1
+    assert set(checked) == set(ALGORITHMS)
+    assert all(number >= 20 for number in checked.values())
+
+
+def test_classic_instances():
+    """First-fit decreasing as published; no rule below the known bound, none above 11/9 optimum + 6/9 (Dosa 2007)."""
+    instances = np.load(needed(data_folder() / "instances" / "binpacking_classic.npz"))
+    offsets, sizes = instances["offsets"], instances["sizes"].astype(np.int64)
+    for index, capacity in enumerate(instances["capacity"].tolist()):
+        lengths = sizes[offsets[index] : offsets[index + 1]]
+        decreasing = pack(lengths, capacity, algorithm="first_fit_decreasing").num_bins
+        assert decreasing == instances["ffd_bins"][index], instances["name"][index]
+        best = pack(lengths, capacity).num_bins
+        bound, _ = bin_lower_bound(lengths, capacity)
+        assert bound <= instances["best_bins"][index] <= best <= 11 * instances["best_bins"][index] / 9 + 6 / 9
+
+
+@pytest.mark.skipif(backend == "reference", reason="16 million samples are for the compiled kernels")
+def test_krell_reference_runs():
+    """Longest-pack-first histogram packing is best-fit decreasing: the same number of packs at every depth."""
+    runs = json.loads(needed(data_folder() / "references" / "krell_reference_runs_wikipedia.json").read_text())
+    with gzip.open(needed(data_folder() / "lengths" / "hist_wikipedia_bert_512.csv.gz"), "rt") as lines:
+        histogram = np.array([list(map(int, row)) for row in list(csv.reader(lines))[1:]])
+    lengths = np.repeat(histogram[:, 0], histogram[:, 1])
+    rows = [row for row in runs["rows"] if row["algorithm"] == "LPFHP"]
+    assert len(rows) >= 6
+    for row in rows:
+        depth = row["max_sequences_per_pack"]
+        packed = pack(lengths, 512, max_items=depth if isinstance(depth, int) else None)
+        assert packed.num_bins == row["n_packs"], depth
+
+
+def test_multipack_published_totals(lengths_of):
+    """The published run needs at least 37 steps of 8 x 32768 tokens; best-fit decreasing gets by with that."""
+    packed = pack(lengths_of("openchat_v1"), 32768)
+    assert packed.tokens == 9_521_300
+    assert packed.num_bins <= 37 * 8
+    assert packed.num_bins >= -(-packed.tokens // 32768)
