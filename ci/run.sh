@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# All that continuous integration checks, from a clean checkout on a machine with Python, pip and gcc; under 20 minutes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+step() { printf '\n== %s (%ss)\n' "$1" "$SECONDS"; }
+
+step "the README's test command: checked build, compiled kernels"
+command=$(sed -n '/<!-- test-command -->/,/```$/p' README.md | sed -n '/^```/,/^```$/p' | sed '/^```/d')
+bash -euo pipefail -c "$command"
+python="$PWD/.venv-test/bin/python"
+
+step "lint and types"
+"$python" -m ruff check .
+"$python" -m ruff format --check .
+"$python" -m mypy
+
+step "the whole suite on the plain-Python twins, without any compiled file"
+mkdir "$scratch/source"
+git archive HEAD | tar -x -C "$scratch/source"
+if [ -d ../shared ]; then ln -s "$(cd ../shared && pwd)" "$scratch/shared"; fi
+(cd "$scratch/source" && PACKING_KERNELS=reference "$python" -m pytest -q -p no:cacheprovider)
+
+step "benchmarks, short form: answers and ratios"
+"$python" -m pip install -q '.[bench]' --target "$scratch/release" # a release build beside the checked one
+for benchmark in ci/bench/bench_*.py; do
+  PYTHONPATH="$scratch/release" "$python" -P "$benchmark" --quick
+done
+
+step "wheel: built from the sdist, checked, tested on every Python found"
+bash ci/wheels.sh --quick
+
+step "sanitizers, short form"
+bash ci/sanitize.sh --quick
+
+step "done"
