@@ -68,7 +68,7 @@ def problems(draw, most=40, capacities=(1, 2, 5, 10, 63, 64, 65, 1000, 5000)):
     """(sizes, order, capacity, min_bins, max_items, oversized): many ties, zeros, exact fits and tight limits."""
     capacity = draw(st.sampled_from(capacities))
     oversized = draw(st.booleans())
-    top = capacity * 2 if oversized else capacity
+    top = min(capacity * 2, 2**63 - 1) if oversized else capacity
     size = st.one_of(st.integers(0, top), st.integers(0, max(1, capacity // 4)), st.sampled_from([0, 1, capacity]))
     sizes = draw(st.lists(size, max_size=most))
     order = draw(st.permutations(range(len(sizes))))
