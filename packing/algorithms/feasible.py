@@ -63,15 +63,14 @@ class FeasibleLPT:
         if layout is None or not self._can_repair(problem, layout):
             return layout
         if problem.pad_cost is not None and problem.reference is not None:
-            if _round_objective(problem, problem.reference) < _round_objective(problem, layout):
-                layout = problem.reference
+            layout = min(layout, problem.reference, key=lambda one: _round_objective(problem, one))
         if problem.objective.name == "balance":
             full = (
                 problem.reference is not None and (problem.reference.sums(problem.tokens) == problem.capacities()).all()
             )
             if greedy is not None or not full:
                 return layout
-        return self._repaired(problem, layout)
+        return self._repaired(problem, layout, size)
 
     def _can_repair(self, problem: Problem, layout: Assignment) -> bool:
         """One bin per rank, no budgets, at least two bins, none of them over its capacity."""
@@ -81,7 +80,7 @@ class FeasibleLPT:
             return False
         return bool((layout.sums(problem.tokens) <= problem.capacity).all())
 
-    def _repaired(self, problem: Problem, layout: Assignment) -> Assignment:
+    def _repaired(self, problem: Problem, layout: Assignment, size: int) -> Assignment:
         assert isinstance(problem.capacity, int)
         kernel = _kernels.feasible
         # No bin can hold more than all samples, so a larger capacity needs no larger table.
@@ -94,7 +93,7 @@ class FeasibleLPT:
         workspace = np.empty(kernel.repair_pairs_workspace(items.size, problem.num_bins, entries, pairs), np.uint8)
         kernel.repair_pairs(
             problem.tokens, problem.cost, descending_order(problem.cost, problem.tokens), problem.capacity, pad_cost,
-            problem.round_size, _objective(problem), pairs, offsets, items, workspace,
+            size, _objective(problem), pairs, offsets, items, workspace,
         )  # fmt: skip
         return Assignment(offsets, items)
 
