@@ -1,6 +1,6 @@
 # Rows of reachable sums as bit sets: shifting, masking, and the O(capacity) table, for the kernels that need them.
 
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from packing._kernels._typedefs cimport int32_t, int64_t, uint64_t
 
@@ -21,27 +21,49 @@ cdef inline uint64_t bits_up_to(int64_t bit) noexcept nogil:
     return ~<uint64_t>0 if bit >= 63 else (<uint64_t>2 << bit) - 1
 
 
+cdef inline uint64_t word_of(const uint64_t* row, int64_t first, int64_t last, int64_t word) noexcept nogil:
+    return row[word - first] if first <= word < last else 0
+
+
+cdef inline int64_t earlier(int64_t one, int64_t other) noexcept nogil:
+    return one if one < other else other
+
+
 cdef inline void add_sample(
     const uint64_t* row, int64_t first, int64_t last, uint64_t* target, int64_t target_first, int64_t target_last,
     int64_t length,
 ) noexcept nogil:
-    """target = row | row << length. `row` holds the words first .. last - 1 of its set, `target` likewise; no overlap."""
-    cdef int64_t jump = length // 64, word, low, high
-    cdef int bits = length % 64
-    low = first if first > target_first else target_first
-    high = last if last < target_last else target_last
-    memset(target, 0, (target_last - target_first) * sizeof(uint64_t))
-    for word in range(low, high):
-        target[word - target_first] = row[word - first]
-    low = first + jump if first + jump > target_first else target_first
-    high = last + jump if last + jump < target_last else target_last
-    for word in range(low, high):
-        target[word - target_first] |= row[word - jump - first] << bits
-    if bits:
-        low = first + jump + 1 if first + jump + 1 > target_first else target_first
-        high = last + jump + 1 if last + jump + 1 < target_last else target_last
-        for word in range(low, high):
-            target[word - target_first] |= row[word - jump - 1 - first] >> (64 - bits)
+    """target = row | row << length. `row` holds the words first .. last - 1 of its set, `target` likewise; no overlap.
+
+    One pass over memory, which is what limits it: runs of words that are only copied, copied and shifted, or only
+    shifted, and the single words between them.
+    """
+    cdef int64_t jump = length // 64, word = target_first, stop, k
+    cdef int bits = length % 64, back = 63 - bits
+    cdef const uint64_t* source = row - first
+    cdef uint64_t* into = target - target_first
+    while word < target_last:
+        stop = target_last
+        if first >= last or word < first or (last <= word < first + jump) or word > last + jump:
+            if first < last and word < first + jump:
+                stop = earlier(stop, first if word < first else first + jump)
+            memset(&into[word], 0, (stop - word) * sizeof(uint64_t))
+        elif word < first + jump:
+            stop = earlier(stop, earlier(last, first + jump))
+            memcpy(&into[word], &source[word], (stop - word) * sizeof(uint64_t))
+        elif word == first + jump or word >= last + jump:
+            stop = word + 1
+            into[word] = word_of(row, first, last, word) | word_of(row, first, last, word - jump) << bits
+            into[word] |= word_of(row, first, last, word - jump - 1) >> back >> 1
+        elif word < last:
+            stop = earlier(stop, last)
+            for k in range(word, stop):
+                into[k] = source[k] | source[k - jump] << bits | source[k - jump - 1] >> back >> 1
+        else:
+            stop = earlier(stop, last + jump)
+            for k in range(word, stop):
+                into[k] = source[k - jump] << bits | source[k - jump - 1] >> back >> 1
+        word = stop
 
 
 cdef inline void latest_starts(
