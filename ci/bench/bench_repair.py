@@ -56,6 +56,9 @@ def main() -> None:
     figures = {"argsort_1e6_ms": argsort_seconds(repeat=repeat) * 1e3}
     print(f"np.argsort of 1e6 int64: {figures['argsort_1e6_ms']:.1f} ms of CPU (minimum of {repeat})\n")
 
+    # The short form runs beside other things on whatever machine there is: it checks the answers, and the bars with room.
+    slack = 2.0 if arguments.quick else 1.0
+
     def note(name: str, value: float, unit: str, least: float | None = None, most: float | None = None) -> None:
         figures[name] = value
         bar = (
@@ -64,8 +67,8 @@ def main() -> None:
             else f"(bar {'>=' if most is None else '<='} {least if most is None else most:g})"
         )
         print(f"{name:<64} {value:10.4g} {unit:<6} {bar}")
-        assert least is None or value >= least, f"{name}: {value} is below {least}"
-        assert most is None or value <= most, f"{name}: {value} is over {most}"
+        assert least is None or value >= least / slack, f"{name}: {value} is below {least}"
+        assert most is None or value <= most * slack, f"{name}: {value} is over {most}"
 
     tokens = np.random.default_rng(0).integers(1, 1024, 512)  # what two packs hold
     table = np.empty((513, reach.words(CAPACITY)), np.uint64)
@@ -94,6 +97,12 @@ def main() -> None:
         rest -= int(pair[row]) if row < pair.size else 0
     note(f"windowed table, a real pair of {pair.size} documents x 128k", ours * 1e3, "ms")
     note("  against big integers (whole table)", theirs / ours, "x", least=10)
+    last_start, memory = np.empty(CAPACITY + 1, np.int32), np.empty(reach.latest_workspace(CAPACITY), np.uint8)
+    seconds = cpu_minimum(lambda: reach.latest(pair, CAPACITY, last_start, memory), repeat)
+    assert all(
+        (int(last_start[s]) >= row) == bool(full[row] >> s & 1) for row in (0, 9) for s in range(0, CAPACITY, 997)
+    )
+    note("one number per sum, the same pair", seconds * 1e3, "ms")
     note("  memory against the whole table", window.size / ((pair.size + 1) * reach.words(CAPACITY)), "x", most=0.6)
 
     for name, count, ranks, window_size, capacity, most in (
