@@ -178,7 +178,8 @@ class Planner:
             raise ConfigError(
                 f"`objective` is {self.objective!r}, but the option of `algorithm` {resolved.name!r} says {asked!r}."
             )
-        return self.objective or asked or "makespan"
+        chosen = asked if self.objective is None else self.objective
+        return "makespan" if chosen is None else chosen
 
     def _padding_table(self) -> Any:
         """Cost of 0 .. seq_len unused tokens as int64 or float64, or None."""
@@ -296,7 +297,8 @@ def _checked_budgets(budgets: Any) -> Mapping[str, float] | None:
         if not isinstance(name, str):
             raise ConfigError(f"`packing_budgets` must have names that are text, but got {shown(name)}.")
         _checks.real(f"packing_budgets.{name}", limit)
-    return {name: limit.item() if isinstance(limit, np.generic) else limit for name, limit in budgets.items()}
+    # Sorted: two ranks that list the same budgets in another order must agree on the digest.
+    return {name: limit.item() if isinstance(limit, np.generic) else limit for name, limit in sorted(budgets.items())}
 
 
 def _resolve_estimator(config: Any) -> Resolved | None:
