@@ -16,6 +16,9 @@ __all__ = ["Int64Array", "boolean", "fraction", "integer", "integers", "one_of",
 
 Int64Array = npt.NDArray[np.int64]
 
+LARGEST_INTEGER = 1 << 62
+"""No setting needs more, and sums and products of a few stay in 64 bits."""
+
 
 def shown(value: object, limit: int = 80) -> str:
     """`repr(value)`, cut so that a message stays a line."""
@@ -36,6 +39,8 @@ def integer(name: str, value: Any, *, minimum: int | None = None) -> int:
         raise ConfigError(f"`{name}` must be {kind}, but got {shown(value)}.") from None
     if minimum is not None and number < minimum:
         raise ConfigError(f"`{name}` must be {kind}, but got {number}.")
+    if number >= LARGEST_INTEGER:
+        raise ConfigError(f"`{name}` must be below 2**62, but got {shown(number)}.")
     return number
 
 

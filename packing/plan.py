@@ -206,6 +206,13 @@ class Plan:
         """Largest over mean rank load; 1 is perfect."""
         return imbalance(self.rank_loads)
 
+    @cached_property
+    def objective_value(self) -> float:
+        """The objective of this layout: a load in the costs' unit, or the squared variation under `balance`."""
+        objective = OBJECTIVES[self.objective]
+        score = objective.score(self.pack_loads, self.ranks, self.bins_per_rank, self.data_parallel_size)
+        return objective.value(score, self.cost_exponent)
+
     @property
     def baseline(self) -> Comparison:
         """What the plan is compared with: the reference, or the samples dealt out in input order."""
@@ -249,6 +256,8 @@ class Plan:
             "lower_bound": self.lower_bound.value,
             "lower_bound_name": self.bound.name,
             "gap": self.gap,
+            "objective": self.objective,
+            "objective_value": self.objective_value,
             "accepted": int(self.decision.accepted),
         }
 

@@ -218,6 +218,13 @@ class Planner:
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the settings ask for besides "length": of the estimator, the budgets, `group`, `forbid`."""
+        estimator = () if self._estimator is None else self._estimator.instance.columns
+        names = [*estimator, *(self.packing_budgets or ()), *(name for name in (self.group, self.forbid) if name)]
+        return tuple(dict.fromkeys(name for name in names if name != "length"))
+
+    @property
     def config_fingerprint(self) -> str:
         """Hash of the package's version, the plugins' distributions and versions, full names and all settings.
 

@@ -17,16 +17,9 @@ Source: N. Karmarkar, R. M. Karp, "The Differencing Method of Set Partitioning",
 
 from libc.string cimport memset
 
-from packing._kernels._radix cimport bit_length, counter_size, sort_words
+from packing._kernels._buckets cimport Bucket, Scratch, is_smaller, join, sift_down, sift_up, sort_buckets
+from packing._kernels._radix cimport counter_size
 from packing._kernels._typedefs cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-
-cdef Py_ssize_t SMALL = 32  # up to this many buckets an insertion sort wins
-
-
-cdef struct Bucket:
-    int64_t total
-    int32_t count
-    int32_t lowest  # the lowest sorted position in the bucket; it names the bucket
 
 
 cdef struct Arrangement:
@@ -41,126 +34,9 @@ cdef struct State:
     Py_ssize_t k
     int32_t* parent  # [n], a lower position of the same bucket, or itself
     Bucket* buckets  # [n], the singleton of position p at n - 1 - p
-    Arrangement* queue  # [n // k + 1], a max-heap
+    Arrangement* queue  # [n // k], a max-heap
     Py_ssize_t queued
-    uint64_t* words  # [min(n, k)], as the next one
-    uint64_t* spare
-    uint32_t* counters  # [counter_size(min(n, k))]
-
-
-# Buckets
-
-
-cdef inline bint is_smaller(const Bucket* one, const Bucket* other) noexcept nogil:
-    if one.total != other.total:
-        return one.total < other.total
-    if one.count != other.count:
-        return one.count < other.count
-    return one.lowest > other.lowest
-
-
-cdef inline void join(Bucket* bucket, const Bucket* other, int32_t* parent) noexcept nogil:
-    bucket.total += other.total
-    bucket.count += other.count
-    if other.lowest < bucket.lowest:
-        parent[bucket.lowest] = other.lowest
-        bucket.lowest = other.lowest
-    else:
-        parent[other.lowest] = bucket.lowest
-
-
-cdef inline void sift_down(Bucket* heap, Py_ssize_t size, Py_ssize_t place) noexcept nogil:
-    cdef Bucket moving = heap[place]
-    cdef Py_ssize_t child = 2 * place + 1
-    while child < size:
-        if child + 1 < size and is_smaller(&heap[child + 1], &heap[child]):
-            child += 1
-        if not is_smaller(&heap[child], &moving):
-            break
-        heap[place] = heap[child]
-        place = child
-        child = 2 * place + 1
-    heap[place] = moving
-
-
-cdef inline void sift_up(Bucket* heap, Py_ssize_t place) noexcept nogil:
-    cdef Bucket moving = heap[place]
-    cdef Py_ssize_t above
-    while place > 0:
-        above = (place - 1) // 2
-        if not is_smaller(&moving, &heap[above]):
-            break
-        heap[place] = heap[above]
-        place = above
-    heap[place] = moving
-
-
-# Sorting the buckets of one arrangement
-
-
-cdef inline void insertion_sort(Bucket* buckets, Py_ssize_t k) noexcept nogil:
-    cdef Py_ssize_t i, place
-    cdef Bucket moving
-    for i in range(1, k):
-        moving = buckets[i]
-        place = i
-        while place > 0 and is_smaller(&moving, &buckets[place - 1]):
-            buckets[place] = buckets[place - 1]
-            place -= 1
-        buckets[place] = moving
-
-
-cdef void heap_sort(Bucket* buckets, Py_ssize_t k) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(k // 2 - 1, -1, -1):
-        sift_down(buckets, k, i)
-    for i in range(k - 1, 0, -1):
-        buckets[0], buckets[i] = buckets[i], buckets[0]
-        sift_down(buckets, i, 0)
-    for i in range(k // 2):
-        buckets[i], buckets[k - 1 - i] = buckets[k - 1 - i], buckets[i]
-
-
-cdef inline bint radix_sort(State* state, Bucket* buckets) noexcept nogil:
-    """Sort by way of words that hold a whole bucket each; false, and nothing done, where 64 bits do not suffice."""
-    cdef Py_ssize_t i, k = state.k
-    cdef int64_t least_total = buckets[0].total, most_total = least_total
-    cdef int32_t least_count = buckets[0].count, most_count = least_count
-    cdef int position_bits = bit_length(<uint64_t>(state.n - 1))
-    cdef int count_bits, total_bits
-    cdef uint64_t word
-    cdef uint64_t position_mask = (<uint64_t>1 << position_bits) - 1
-    cdef uint64_t* words
-    for i in range(1, k):
-        least_total = min(least_total, buckets[i].total)
-        most_total = max(most_total, buckets[i].total)
-        least_count = min(least_count, buckets[i].count)
-        most_count = max(most_count, buckets[i].count)
-    count_bits = bit_length(<uint64_t>(most_count - least_count))
-    total_bits = bit_length(<uint64_t>(most_total - least_total))
-    if total_bits + count_bits + position_bits > 64:
-        return False
-    for i in range(k):
-        state.words[i] = (
-            (<uint64_t>(buckets[i].total - least_total) << count_bits | <uint64_t>(buckets[i].count - least_count))
-            << position_bits
-        ) | <uint64_t>(state.n - 1 - buckets[i].lowest)
-    words = sort_words(state.words, state.spare, state.counters, k, 0, total_bits + count_bits + position_bits)
-    for i in range(k):
-        word = words[i]
-        buckets[i].lowest = <int32_t>(state.n - 1 - <Py_ssize_t>(word & position_mask))
-        word >>= position_bits
-        buckets[i].count = least_count + <int32_t>(word & ((<uint64_t>1 << count_bits) - 1))
-        buckets[i].total = least_total + <int64_t>(word >> count_bits)
-    return True
-
-
-cdef inline void sort_buckets(State* state, Bucket* buckets) noexcept nogil:
-    """Ascending in the bucket order."""
-    if state.k <= SMALL:
-        insertion_sort(buckets, state.k)
-    elif not radix_sort(state, buckets):
-        heap_sort(buckets, state.k)
+    Scratch scratch
 
 
 # Arrangements
@@ -257,7 +133,7 @@ cdef void absorb(State* state, Arrangement* arrangement, Py_ssize_t position, Py
 
 cdef inline void make_sorted(State* state, Arrangement* arrangement) noexcept nogil:
     if not arrangement.is_sorted:
-        sort_buckets(state, state.buckets + arrangement.start)
+        sort_buckets(state.buckets + arrangement.start, state.k, state.n, &state.scratch)
         arrangement.is_sorted = True
 
 
@@ -270,7 +146,7 @@ cdef void merge(State* state, Arrangement* arrangement, Arrangement* other) noex
     make_sorted(state, other)
     for i in range(k):
         join(&one[i], &two[k - 1 - i], state.parent)
-    sort_buckets(state, one)
+    sort_buckets(one, k, state.n, &state.scratch)
     arrangement.top = one[k - 1]
     arrangement.spread = one[k - 1].total - one[0].total
 
@@ -314,8 +190,8 @@ cdef Bucket* merge_all(State* state, bint equal_count) noexcept nogil:
 
 
 cdef bint fill_buckets(State* state, const int64_t* values, const int32_t* order) noexcept nogil:
-    """Set up the singletons; false where `order` is no permutation. Its bits are ticked off where parents come later."""
-    cdef uint32_t* seen = <uint32_t*>state.parent
+    """Set up the singletons; false where `order` is no permutation."""
+    cdef uint32_t* seen = <uint32_t*>state.parent  # one bit a sample, until the parents move in
     cdef uint32_t bit
     cdef Py_ssize_t position, sample
     cdef Bucket* bucket
@@ -435,9 +311,9 @@ cdef void lay_out(State* state, uint8_t* workspace) noexcept nogil:
     cdef size_t aligned = (<size_t>workspace + sizeof(int64_t) - 1) // sizeof(int64_t) * sizeof(int64_t)
     state.buckets = <Bucket*>aligned
     state.queue = <Arrangement*>(state.buckets + state.n)
-    state.words = <uint64_t*>(state.queue + state.n // k)
-    state.spare = state.words + k
-    state.counters = <uint32_t*>(state.spare + k)
+    state.scratch.words = <uint64_t*>(state.queue + state.n // k)
+    state.scratch.spare = state.scratch.words + k
+    state.scratch.counters = <uint32_t*>(state.scratch.spare + k)
     state.queued = 0
 
 

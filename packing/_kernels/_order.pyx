@@ -37,7 +37,9 @@ cdef inline bint measure(Key* key, const int64_t* values, Py_ssize_t n) noexcept
     return smallest >= 0
 
 
-cdef inline bint comes_before(const Key* primary, const Key* secondary, Py_ssize_t one, Py_ssize_t other) noexcept nogil:
+cdef inline bint comes_before(
+    const Key* primary, const Key* secondary, Py_ssize_t one, Py_ssize_t other
+) noexcept nogil:
     """Whether sample `one` belongs strictly before `other`, indices left aside."""
     if primary.values[one] != primary.values[other]:
         return primary.values[one] > primary.values[other]

@@ -20,5 +20,12 @@ def lower_largest(
 ) -> int: ...
 def repair_workspace(num_samples: int, num_bins: int) -> int: ...
 def repair(
-    cost: Int64, tokens: Int64, capacity: Int64, bin_of: Int32, max_moves: int, swaps_only: bool, workspace: UInt8
+    cost: Int64,
+    tokens: Int64,
+    capacity: Int64,
+    bins_per_rank: int,
+    bin_of: Int32,
+    max_moves: int,
+    swaps_only: bool,
+    workspace: UInt8,
 ) -> bool: ...

@@ -10,13 +10,13 @@ from packing._kernels._typedefs cimport int32_t, int64_t, uint8_t
 
 
 cdef struct Layout:
-    int64_t num_samples, num_bins
+    int64_t num_samples, num_bins, slots
     const int64_t* cost
     const int64_t* tokens
     const int64_t* capacity
     const int32_t* offsets
     int32_t* items
-    int64_t* load   # [K]
+    int64_t* load   # [K], in `repair` of the rank of each bin: [K / M]
     int64_t* used   # [K]
     int64_t* count  # [K], `repair` only
 
@@ -167,6 +167,7 @@ def repair(
     const int64_t[::1] cost,  # IN int64[N]
     const int64_t[::1] tokens,  # IN int64[N]
     const int64_t[::1] capacity,  # IN int64[K]
+    int64_t bins_per_rank,  # loads are those of ranks, bins being rank-major; 1: of bins
     int32_t[::1] bin_of,  # IN and OUT int32[N]
     int64_t max_moves,
     bint swaps_only,  # every bin keeps its number of samples
@@ -183,8 +184,11 @@ def repair(
     for i in range(num_samples):
         if not 0 <= bin_of[i] < num_bins:
             raise ValueError("bin_of must name bins")
+    if bins_per_rank < 1 or num_bins % bins_per_rank:
+        raise ValueError("bins_per_rank must divide the number of bins")
     if num_bins == 0 or num_samples == 0:
         return True
+    layout.slots = bins_per_rank
     layout.num_samples, layout.num_bins = num_samples, num_bins
     layout.cost, layout.tokens, layout.capacity = &cost[0], &tokens[0], &capacity[0]
     layout.items = &bin_of[0]
@@ -195,7 +199,7 @@ def repair(
         for i in range(3 * num_bins):
             layout.load[i] = 0
         for i in range(num_samples):
-            layout.load[bin_of[i]] += cost[i]
+            layout.load[bin_of[i] // bins_per_rank] += cost[i]
             layout.used[bin_of[i]] += tokens[i]
             layout.count[bin_of[i]] += 1
         while state == 1:
@@ -242,13 +246,16 @@ cdef inline void consider(
 ) noexcept nogil:
     """Keeps the smaller of `best` and this step by (after, larger, x, other, y)."""
     cdef int64_t shorter = layout.tokens[x], change = layout.cost[x], after, larger
+    cdef int64_t here = a // layout.slots, there = b // layout.slots
     if y >= 0:
         shorter -= layout.tokens[y]
         change -= layout.cost[y]
     after = over - shorter if over > shorter else 0
-    larger = layout.load[a] - change
-    if layout.load[b] + change > larger:
-        larger = layout.load[b] + change
+    if here == there:
+        change = 0
+    larger = layout.load[here] - change
+    if layout.load[there] + change > larger:
+        larger = layout.load[there] + change
     if best.other >= 0:
         if after != best.after:
             if after > best.after:
@@ -270,9 +277,9 @@ cdef inline void consider(
 cdef inline void move(Layout* layout, int64_t sample, int64_t goal) noexcept nogil:
     cdef int64_t source = layout.items[sample]
     layout.items[sample] = <int32_t>goal
-    layout.load[source] -= layout.cost[sample]
+    layout.load[source // layout.slots] -= layout.cost[sample]
     layout.used[source] -= layout.tokens[sample]
     layout.count[source] -= 1
-    layout.load[goal] += layout.cost[sample]
+    layout.load[goal // layout.slots] += layout.cost[sample]
     layout.used[goal] += layout.tokens[sample]
     layout.count[goal] += 1

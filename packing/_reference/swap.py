@@ -72,6 +72,7 @@ def repair(
     cost: Any,  # IN int64[N]
     tokens: Any,  # IN int64[N]
     capacity: Any,  # IN int64[K]
+    bins_per_rank: int,  # loads are those of ranks, bins being rank-major; 1: of bins
     bin_of: Any,  # IN and OUT int32[N]
     max_moves: int,
     swaps_only: bool,  # every bin keeps its number of samples
@@ -87,7 +88,7 @@ def repair(
     used, load, count = [0] * num_bins, [0] * num_bins, [0] * num_bins
     for i in range(num_samples):
         used[bin_of[i]] += int(tokens[i])
-        load[bin_of[i]] += int(cost[i])
+        load[bin_of[i] // bins_per_rank] += int(cost[i])
         count[bin_of[i]] += 1
     moves = 0
     while True:
@@ -104,8 +105,9 @@ def repair(
                 shorter = int(tokens[x]) - (int(tokens[y]) if y >= 0 else 0)
                 if shorter <= 0 or used[b] + shorter > int(capacity[b]):
                     continue
-                change = int(cost[x]) - (int(cost[y]) if y >= 0 else 0)
-                key = (max(0, over[a] - shorter), max(load[a] - change, load[b] + change), x, b, y)
+                here, there = a // bins_per_rank, b // bins_per_rank
+                change = int(cost[x]) - (int(cost[y]) if y >= 0 else 0) if here != there else 0
+                key = (max(0, over[a] - shorter), max(load[here] - change, load[there] + change), x, b, y)
                 if best is None or key < best:
                     best = key
         if best is None or moves == max_moves:
@@ -116,8 +118,9 @@ def repair(
             if sample < 0:
                 continue
             bin_of[sample] = goal
-            for values, column in ((used, tokens), (load, cost)):
-                values[source] -= int(column[sample])
-                values[goal] += int(column[sample])
+            used[source] -= int(tokens[sample])
+            used[goal] += int(tokens[sample])
+            load[source // bins_per_rank] -= int(cost[sample])
+            load[goal // bins_per_rank] += int(cost[sample])
             count[source] -= 1
             count[goal] += 1

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from packing import _kernels
 from packing._checks import Int64Array
+from packing.algorithms._local_search import lower_largest, within_caps
 from packing.algorithms._open_bins import smallest_count
+from packing.algorithms._split import split_ranks
 from packing.assignment import Assignment
 from packing.partition import Int32Array, descending_order, difference
 from packing.problem import Problem
 
-__all__ = ["KarmarkarKarp", "onto_ranks", "repair_overflow"]
+__all__ = ["KarmarkarKarp"]
 
 
 @dataclass(frozen=True)
 class KarmarkarKarp:
-    """Largest differencing over all bins; equal work in every bin, and so on every rank and in every round.
+    """Largest differencing by cost alone, then repair of what overflows.
 
-    The bins are differenced by cost alone. Under a cap, samples are then moved or swapped out of the bins that
-    overflow (a count of steps, not of time); only if that fails is there no candidate. Bins that are balanced already
-    are dealt to ranks by differencing their loads with equal counts.
+    With one bin per rank, samples are differenced over the ranks. With M, two forms are tried and the better one by
+    the problem's objective is taken: over the ranks, each then split into its M bins; and over all bins, which are
+    then dealt to the ranks by differencing their loads with equal counts. Under a cap, samples are moved or swapped
+    out of what overflows (a count of steps, not of time); only if that fails in both forms is there no candidate.
 
     Source: Karmarkar and Karp 1982, k-way form.
     """
@@ -36,38 +38,45 @@ def _solve(problem: Problem) -> Assignment | None:
     if problem.num_samples < problem.num_bins:
         return None
     order = descending_order(problem.cost, problem.tokens)
-    offsets, items = difference(problem.cost, problem.num_bins, False, order)
-    layout = Assignment(offsets, items)
-    if problem.capacity is not None:
-        capacities = problem.capacities()
-        if not isinstance(problem.capacity, int):  # the longest bins into the largest capacities
-            longest = np.argsort(-layout.sums(problem.tokens), kind="stable")
-            into = np.empty(problem.num_bins, np.int64)
-            into[np.argsort(-capacities, kind="stable")] = longest
-            layout = layout.reordered(into)
-        if (layout.sums(problem.tokens) > capacities).any():
-            bin_of = repair_overflow(problem, order, layout.bin_of(), swaps_only=False)
-            if bin_of is None:
-                return None
-            layout = Assignment.from_bin_of(bin_of, problem.num_bins)
-    return onto_ranks(problem, layout)
+    forms = [_over_bins(problem, order)]
+    if problem.bins_per_rank != 1 and (problem.capacity is None or isinstance(problem.capacity, int)):
+        forms.append(_over_ranks(problem, order))
+    found = [layout for layout in forms if layout is not None]
+    return min(found, key=problem.score, default=None)
 
 
-def repair_overflow(problem: Problem, order: Int32Array, bin_of: Int32Array, *, swaps_only: bool) -> Int32Array | None:
-    """The bin of each sample with no bin over its capacity, or None; `order` is the samples' order of cost."""
-    sorted_bins = np.ascontiguousarray(bin_of[order])
-    workspace = np.empty(_kernels.swap.repair_workspace(order.size, problem.num_bins), np.uint8)
-    # Enough steps for every bin to be relieved a few times; each step lowers the total overflow.
-    steps = 64 + 4 * problem.num_bins
-    columns = problem.cost[order], problem.tokens[order], problem.capacities()
-    if not _kernels.swap.repair(*columns, sorted_bins, steps, swaps_only, workspace):
+def _over_bins(problem: Problem, order: Int32Array) -> Assignment | None:
+    """All bins alike: equal work in every round as well."""
+    layout = Assignment(*difference(problem.cost, problem.num_bins, False, order))
+    capacities = problem.capacities()
+    if problem.capacity is not None and not isinstance(problem.capacity, int):
+        longest = np.argsort(-layout.sums(problem.tokens), kind="stable")
+        into = np.empty(problem.num_bins, np.int64)
+        into[np.argsort(-capacities, kind="stable")] = longest  # the longest bins into the largest capacities
+        layout = layout.reordered(into)
+    # Bins of one rank are not chosen yet: the bins themselves are balanced, as ranks of one bin each.
+    single = replace(problem, ranks=problem.num_bins, round_size=None, bins_per_rank=1, reference=None)
+    repaired = within_caps(single, order, layout, swaps_only=False)
+    if repaired is None:
         return None
-    repaired = np.empty_like(bin_of)
-    repaired[order] = sorted_bins
-    return repaired
+    return _onto_ranks(problem, repaired if repaired == layout else lower_largest(single, order, repaired))
 
 
-def onto_ranks(problem: Problem, layout: Assignment) -> Assignment:
+def _over_ranks(problem: Problem, order: Int32Array) -> Assignment | None:
+    """Ranks first: the most freedom where a step waits once."""
+    assert problem.bins_per_rank is not None
+    assert problem.capacity is None or isinstance(problem.capacity, int)
+    whole = None if problem.capacity is None else problem.capacity * problem.bins_per_rank
+    ranks = replace(problem, bins_per_rank=1, capacity=whole, reference=None)
+    start = Assignment(*difference(problem.cost, problem.ranks, False, order))
+    layout = within_caps(ranks, order, start, swaps_only=False)
+    if layout is not None and layout != start:
+        layout = lower_largest(ranks, order, layout)
+    split = None if layout is None else split_ranks(problem, order, layout.bin_of())
+    return None if split is None else within_caps(problem, order, split, swaps_only=False)
+
+
+def _onto_ranks(problem: Problem, layout: Assignment) -> Assignment:
     """The same bins, M for each rank, dealt out so that the ranks' loads are even (bins of one capacity only)."""
     if problem.bins_per_rank == 1 or not (problem.capacity is None or isinstance(problem.capacity, int)):
         return layout

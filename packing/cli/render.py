@@ -19,7 +19,7 @@ from packing.cli.summary import Failure, PlanSummary
 __all__ = ["comparison_table", "plan_summary", "plugins_table", "progress", "show"]
 
 # Text that goes to a file or pipe is not folded to the width of a terminal that is not there.
-_WIDTH_OFF_TERMINAL = 160
+_WIDTH_OFF_TERMINAL = 10_000
 
 
 def show(renderable: RenderableType, *, error: bool = False) -> None:

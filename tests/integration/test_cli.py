@@ -69,7 +69,7 @@ def test_version_and_help(packing):
 
 
 def test_the_bundled_sample_is_planned_and_said_so(packing):
-    process = packing("plan", *STEP)
+    process = packing("plan", *STEP, "--algorithm", "best_fit_decreasing")
     assert process.returncode == 0, process.stderr
     assert process.stderr == "packing: no LENGTHS given, using the bundled sample openchat_v1\n"
     lines = dict(line.split(maxsplit=1) for line in process.stdout.splitlines())
@@ -273,13 +273,13 @@ def test_an_unexpected_error_is_one_line_and_can_be_traced(packing):
 
 
 def test_output_that_the_terminal_cannot_encode(packing):
-    process = packing("compare", *STEP, "--algorithms", "lpt", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    process = packing("compare", *STEP, "--algorithms", "lpt", "--limit", 200, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert process.returncode == 0, process.stderr
     assert process.stdout.isascii()
 
 
 def test_a_closed_pipe_is_quiet(packing, tmp_path):
-    command = [sys.executable, "-m", "packing", "plan", *STEP, "--output", "-"]
+    command = [sys.executable, "-m", "packing", "plan", *STEP, "--limit", "200", "--output", "-"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=ENVIRONMENT
     ) as process:

@@ -38,12 +38,12 @@ def _lower_largest(implementation, cost, tokens, capacity, rows, target=0, max_s
     return swaps, items.reshape(rows.shape)
 
 
-def _repair(implementation, cost, tokens, capacity, rows, max_moves=100, swaps_only=False):
+def _repair(implementation, cost, tokens, capacity, rows, max_moves=100, swaps_only=False, bins_per_rank=1):
     module = implementation.module("swap")
     bin_of = np.empty(rows.size, np.int32)
     bin_of[rows.reshape(-1)] = np.repeat(np.arange(rows.shape[0], dtype=np.int32), rows.shape[1])
     workspace = np.empty(module.repair_workspace(rows.size, capacity.size), np.uint8)
-    return module.repair(cost, tokens, capacity, bin_of, max_moves, swaps_only, workspace), bin_of
+    return module.repair(cost, tokens, capacity, bins_per_rank, bin_of, max_moves, swaps_only, workspace), bin_of
 
 
 @needs_both
@@ -58,10 +58,11 @@ def test_swaps_are_bit_equal(layout, target, max_swaps):
 
 @needs_both
 @settings(max_examples=300, deadline=None)
-@given(layouts(), st.sampled_from([0, 1, 3, 100]), st.booleans())
-def test_repair_is_bit_equal(layout, max_moves, swaps_only):
-    compiled = _repair(COMPILED, *layout, max_moves, swaps_only)
-    reference = _repair(REFERENCE, *layout, max_moves, swaps_only)
+@given(layouts(), st.sampled_from([0, 1, 3, 100]), st.booleans(), st.booleans())
+def test_repair_is_bit_equal(layout, max_moves, swaps_only, by_rank):
+    slots = next(m for m in (3, 2, 1) if layout[3].shape[0] % m == 0) if by_rank else 1
+    compiled = _repair(COMPILED, *layout, max_moves, swaps_only, slots)
+    reference = _repair(REFERENCE, *layout, max_moves, swaps_only, slots)
     if swaps_only:
         assert np.bincount(compiled[1]).tolist() == [layout[3].shape[1]] * layout[3].shape[0]
     assert compiled[0] == reference[0]
@@ -121,6 +122,6 @@ def test_a_workspace_that_is_too_small_is_refused(both):
     module = both[0].module("swap")
     column = np.ones(4, np.int64)
     with pytest.raises(ValueError, match="workspace"):
-        module.repair(column, column, column, np.zeros(4, np.int32), 1, False, np.empty(1, np.uint8))
+        module.repair(column, column, column, 1, np.zeros(4, np.int32), 1, False, np.empty(1, np.uint8))
     with pytest.raises(ValueError, match="bin_of"):
-        module.repair(column, column, column, np.full(4, 9, np.int32), 1, False, np.empty(999, np.uint8))
+        module.repair(column, column, column, 1, np.full(4, 9, np.int32), 1, False, np.empty(999, np.uint8))
