@@ -23,7 +23,7 @@ from packing._identities import environment, inputs_digest
 from packing._samples import Batch, read_reference, read_samples
 from packing._version import __version__
 from packing.assignment import Assignment
-from packing.audit import audit
+from packing.audit import audit, check_unchanged, inputs_of
 from packing.bounds import lower_bound
 from packing.errors import ConfigError
 from packing.gate import decide
@@ -162,7 +162,9 @@ class Planner:
         check_feasible(problem, lambda index: batch.describe(int(batch.by_key[index])))
         resolved = self._algorithm
         check_supported(problem, resolved)
+        inputs = inputs_of(problem)
         candidate = resolved.instance.assign(problem)
+        check_unchanged(problem, inputs, resolved.name)
         if candidate is not None:
             problem = _with_found_bins(problem, candidate)
             candidate = audit(problem, candidate, resolved.name)
