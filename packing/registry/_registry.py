@@ -116,7 +116,7 @@ class Registry:
                 return offer
         matches = [offer for offer in self.offers(kind) if offer.spec.name == name]
         if len(matches) > 1:
-            names = " and ".join(f'"{offer.full_name}" ({offer.distribution})' for offer in matches)
+            names = " or ".join(f'"{offer.full_name}" ({offer.distribution})' for offer in matches)
             raise AmbiguousNameError(f"`{kind}` {name!r} is offered by more than one plugin; choose {names}.")
         if not matches:
             raise self._unknown(kind, name, None)
