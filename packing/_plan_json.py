@@ -143,8 +143,8 @@ def _columns(body: dict[str, Any], num_bins: int) -> dict[str, Any]:
         name: _checks.integers(name, body[name], minimum=1 if name in ("lengths", "tokens") else 0) for name in _ARRAYS
     }
     offsets, items = columns["offsets"], columns["items"]
-    sizes = dict.fromkeys(("lengths", "tokens", "fixed_costs"), items.size)
-    for name, size in sizes.items() | {("offsets", num_bins + 1), ("pack_loads", num_bins)}:
+    sizes = dict.fromkeys(_ARRAYS, items.size) | {"offsets": num_bins + 1, "pack_loads": num_bins}
+    for name, size in sizes.items():
         if columns[name].size != size:
             raise ConfigError(f"`{name}` must have {size} values, but has {columns[name].size}.")
     if offsets[0] != 0 or offsets[-1] != items.size or (offsets[1:] < offsets[:-1]).any():
