@@ -6,10 +6,16 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 step() { printf '\n== %s (%ss)\n' "$1" "$SECONDS"; }
 
+# The one shell block below `<!-- NAME -->` in the README.
+readme_command() { sed -n "/<!-- $1 -->/,/^\`\`\`\$/p" README.md | sed '1,2d;$d'; }
+
 step "the README's test command: checked build, compiled kernels"
-command=$(sed -n '/<!-- test-command -->/,/```$/p' README.md | sed -n '/^```/,/^```$/p' | sed '/^```/d')
-bash -euo pipefail -c "$command"
+bash -euo pipefail -c "$(readme_command test-command)"
 python="$PWD/.venv-test/bin/python"
+
+step "the README's run command, in a fresh clone"
+git clone -q . "$scratch/clone"
+(cd "$scratch/clone" && bash -euo pipefail -c "$(readme_command run-command)")
 
 step "lint and types"
 "$python" -m ruff check .
@@ -25,7 +31,7 @@ if [ -d ../shared ]; then ln -s "$(cd ../shared && pwd)" "$scratch/shared"; fi
 step "benchmarks, short form: answers and ratios"
 "$python" -m pip install -q '.[bench]' --target "$scratch/release" # a release build beside the checked one
 for benchmark in ci/bench/bench_*.py; do
-  PYTHONPATH="$scratch/release" "$python" -P "$benchmark" --quick
+  PYTHONPATH="$scratch/release" "$python" "$benchmark" --quick
 done
 
 step "wheel: built from the sdist, checked, tested on every Python found"

@@ -16,9 +16,6 @@ __all__ = ["Int64Array", "boolean", "fraction", "integer", "integers", "one_of",
 
 Int64Array = npt.NDArray[np.int64]
 
-LARGEST_INTEGER = 1 << 62
-"""No setting needs more, and sums and products of a few stay in 64 bits."""
-
 
 def shown(value: object, limit: int = 80) -> str:
     """`repr(value)`, cut so that a message stays a line."""
@@ -26,8 +23,8 @@ def shown(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def integer(name: str, value: Any, *, minimum: int | None = None) -> int:
-    """An integer (NumPy integers included, bools not), at least `minimum`."""
+def integer(name: str, value: Any, *, minimum: int | None = None, below: int | None = None) -> int:
+    """An integer (NumPy integers included, bools not), at least `minimum` and below `below`."""
     kind = {None: "an integer", 0: "a non-negative integer", 1: "a positive integer"}.get(
         minimum, f"an integer of at least {minimum}"
     )
@@ -39,14 +36,15 @@ def integer(name: str, value: Any, *, minimum: int | None = None) -> int:
         raise ConfigError(f"`{name}` must be {kind}, but got {shown(value)}.") from None
     if minimum is not None and number < minimum:
         raise ConfigError(f"`{name}` must be {kind}, but got {number}.")
-    if number >= LARGEST_INTEGER:
-        raise ConfigError(f"`{name}` must be below 2**62, but got {shown(number)}.")
+    if below is not None and number >= below:
+        limit = f"2**{below.bit_length() - 1}" if below & (below - 1) == 0 else str(below)
+        raise ConfigError(f"`{name}` must be below {limit}, but got {shown(number)}.")
     return number
 
 
-def optional_integer(name: str, value: Any, *, minimum: int | None = None) -> int | None:
+def optional_integer(name: str, value: Any, *, minimum: int | None = None, below: int | None = None) -> int | None:
     """`integer`, or None."""
-    return None if value is None else integer(name, value, minimum=minimum)
+    return None if value is None else integer(name, value, minimum=minimum, below=below)
 
 
 def real(name: str, value: Any, *, minimum: float = 0.0) -> float:

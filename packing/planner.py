@@ -34,6 +34,8 @@ from packing.registry import Resolved, resolve_algorithm, resolve_estimator
 
 __all__ = ["Planner"]
 
+_COUNT_LIMIT, _TOKEN_LIMIT = 1 << 31, 1 << 62  # counts index int32 arrays; sums of tokens stay in 64 bits
+
 
 @dataclass(frozen=True, kw_only=True)
 class Planner:
@@ -98,10 +100,14 @@ class Planner:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        for name in ("data_parallel_size", "window", "alignment"):
-            put(self, name, _checks.integer(name, getattr(self, name), minimum=1))
-        for name in ("seq_len", "local_batch_size", "max_items"):
-            put(self, name, _checks.optional_integer(name, getattr(self, name), minimum=1))
+        for name, limit in (
+            ("data_parallel_size", _COUNT_LIMIT),
+            ("window", _COUNT_LIMIT),
+            ("alignment", _TOKEN_LIMIT),
+        ):
+            put(self, name, _checks.integer(name, getattr(self, name), minimum=1, below=limit))
+        for name, limit in (("local_batch_size", _COUNT_LIMIT), ("max_items", _COUNT_LIMIT), ("seq_len", _TOKEN_LIMIT)):
+            put(self, name, _checks.optional_integer(name, getattr(self, name), minimum=1, below=limit))
         put(self, "min_balance_gain", _checks.fraction("min_balance_gain", self.min_balance_gain))
         _checks.one_of("oversized_policy", self.oversized_policy, ("error", "single"))
         _checks.one_of("group_scope", self.group_scope, ("bin", "rank"))

@@ -128,20 +128,10 @@ def plugins(as_json: bool) -> None:
 
 
 def _read(source: str | None, column: str | None, limit: int | None, planner: Planner) -> Lengths:
-    samples = read_lengths(source, column=column, limit=limit, features=_columns_beside_length(planner))
+    samples = read_lengths(source, column=column, limit=limit, features=planner.columns)
     if source is None:
         click.echo(f"packing: no LENGTHS given, using the bundled sample {BUNDLED_SAMPLE}", err=True)
     return samples
-
-
-def _columns_beside_length(planner: Planner) -> list[str]:
-    """The columns that the planner's settings name, in a fixed order."""
-    from packing.registry import resolve_estimator
-
-    names = [*(planner.packing_budgets or ()), planner.group, planner.forbid]
-    if planner.estimator is not None:
-        names += getattr(resolve_estimator(planner.estimator).instance, "columns", ())
-    return [name for name in dict.fromkeys(names) if name not in (None, "length")]
 
 
 def _names(algorithms: str | None) -> list[str]:

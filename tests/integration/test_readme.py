@@ -1,0 +1,92 @@
+"""Every snippet of the README runs, and its table says what the script says."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import packing
+from packing import Planner, _kernels
+from tests.conftest import ROOT, data_folder
+
+README = (ROOT / "README.md").read_text()
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_there_is_no_block_that_no_test_knows():
+    languages = re.findall(r"^```(\w*)\n", README, flags=re.MULTILINE)
+    assert sorted(set(languages) - {""}) == ["python", "sh", "yaml"]
+
+
+@pytest.mark.parametrize("number", range(len(_blocks("python"))))
+def test_the_python_snippets_run(number, capsys):
+    names: dict = {"__name__": "snippet"}
+    exec(compile(_blocks("python")[number], f"README python {number}", "exec"), names)
+    if number == 0:
+        assert names["plan"].digest in capsys.readouterr().out
+    else:
+        layout = Planner(data_parallel_size=4, algorithm=names["Snake"]()).plan(np.arange(1, 41))
+        assert layout.imbalance == pytest.approx(1.0)
+        assert [spec.name for spec in names["packing_algorithms"](None)] == ["snake"]
+
+
+def test_the_yaml_block_is_a_planner():
+    block = yaml.safe_load(_blocks("yaml")[0])
+    planner = Planner.from_config(block)
+    lengths = np.arange(1, 501)
+    assert planner.plan({"length": lengths, "image_tokens": lengths // 2}).num_samples == 500
+
+
+def test_the_commands_run(tmp_path):
+    lengths = np.random.default_rng(0).integers(16, 8000, 600)
+    np.save(tmp_path / "lengths.npy", lengths)
+    rows = "\n".join(f"{n // 2},{n - n // 2}" for n in lengths)
+    (tmp_path / "lengths.csv").write_text(f"prompt_tokens,response_tokens\n{rows}\n")
+    block = yaml.safe_load(_blocks("yaml")[0])
+    del block["packing_budgets"]  # a .npy file of lengths has no such column
+    (tmp_path / "block.yaml").write_text(yaml.safe_dump(block))
+    # The package that this very test runs on, wherever it lies.
+    environment = os.environ | {"PYTHONPATH": str(Path(packing.__file__).parents[1])}
+    commands = [line for block in _blocks("sh") for line in block.splitlines() if line.startswith("packing ")]
+    assert len(commands) == 3
+    for command in commands:
+        words = [sys.executable, "-m", *shlex.split(command)]
+        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        assert done.stdout
+    assert (tmp_path / "plan.json").exists()
+
+
+def test_ci_runs_the_two_commands():
+    script = (ROOT / "ci" / "run.sh").read_text()
+    for name in ("run-command", "test-command"):
+        assert README.count(f"<!-- {name} -->\n```sh\n") == 1
+        assert f"readme_command {name}" in script
+
+
+@pytest.mark.skipif(_kernels.backend == "reference", reason="300 plans of thousands of samples")
+@pytest.mark.skipif(not data_folder().exists(), reason="the length files are not here")
+@pytest.mark.skipif("PACKING_DATA" in os.environ, reason="made from another folder's files")
+def test_the_table_is_what_the_script_makes():
+    spec = importlib.util.spec_from_file_location("gain", ROOT / "ci" / "readme" / "gain.py")
+    gain = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(gain)
+    begin, end = gain.MARKS
+    assert gain.table() == README.partition(begin)[2].partition(end)[0].strip()
+
+
+def test_the_picture_is_there():
+    for path in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README):
+        assert (ROOT / path).read_text().startswith("<?xml")
