@@ -67,7 +67,7 @@ def resolve(registry: Registry, kind: Kind, config: Any) -> Resolved:
     if ready and not inspect.isclass(config):
         return _object(kind, config, config)
     if inspect.isclass(config) or (kind == "algorithm" and callable(config)):
-        return _object(kind, _call(kind, shown(config), config, {}), config)
+        return _object(kind, _call(kind, shown(config), config, _parameters(config), {}), config)
     raise ConfigError(
         f"`{kind}` must be a name, a mapping with a name, a class or factory, or an object with "
         f"{'`assign`' if kind == 'algorithm' else '`columns` and a call'}, but got {shown(config)}."
@@ -79,9 +79,10 @@ def _named(offer: Offer, options: dict[str, Any]) -> Resolved:
     factory = _factory(offer)
     objective = options.get("objective") if offer.kind == "algorithm" else None
     accepted = copy.deepcopy(options)  # what the factory does with them must not change what is recorded
-    if offer.kind == "algorithm" and not _takes(factory, "objective"):
+    parameters = _parameters(factory)
+    if offer.kind == "algorithm" and "objective" not in (parameters or {}):
         accepted.pop("objective", None)
-    instance = _call(offer.kind, name, factory, accepted)
+    instance = _call(offer.kind, name, factory, parameters, accepted)
     _check_instance(offer.kind, name, instance)
     recorded = {key: value for key, value in options.items() if key != "objective" or offer.kind != "algorithm"}
     capabilities = frozenset(offer.spec.capabilities)
@@ -134,12 +135,13 @@ def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter] 
         return None
 
 
-def _takes(factory: Callable[..., Any], option: str) -> bool:
-    return option in (_parameters(factory) or {})
-
-
-def _call(kind: Kind, name: str, factory: Callable[..., Any], options: dict[str, Any]) -> Any:
-    parameters = _parameters(factory)
+def _call(
+    kind: Kind,
+    name: str,
+    factory: Callable[..., Any],
+    parameters: Mapping[str, inspect.Parameter] | None,
+    options: dict[str, Any],
+) -> Any:
     if parameters is not None:
         keywords = [
             key
