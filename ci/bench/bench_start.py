@@ -33,7 +33,7 @@ print(imported - begin, planned - begin)
 def fresh_seconds(algorithm: str) -> tuple[float, float]:
     """CPU time of one fresh process beyond NumPy: of `import packing`, and until the first plan is there."""
     code = CHILD.format(algorithm=algorithm)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     importing, planning = map(float, done.stdout.split())
     return importing, planning
 
@@ -46,8 +46,8 @@ def lookups(config: object) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeat", type=int, default=20, help="the least of this many runs counts")
-    repeat = parser.parse_args().repeat
+    parser.add_argument("--quick", action="store_true", help="few repeats")
+    repeat = 5 if parser.parse_args().quick else 20
 
     print(f"np.argsort of 1e6 int64: {1e3 * argsort_seconds():.1f} ms")
     for algorithm in ("lpt", "kk"):

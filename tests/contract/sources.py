@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.conftest import ROOT
+import packing
 
-PACKAGE = ROOT / "packing"
+PACKAGE = Path(packing.__file__).parent
+"""The package as it is tested: of this checkout, or installed from a wheel, which has no .pyx files."""
 
 
 def python_files(folder: Path = PACKAGE) -> list[Path]:
@@ -18,7 +19,7 @@ def python_files(folder: Path = PACKAGE) -> list[Path]:
 
 def module_name(path: Path) -> str:
     """The dotted name of a module's file."""
-    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 

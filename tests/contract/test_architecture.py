@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from packing._kernels import backend
+from packing import _kernels
 from tests.conftest import ROOT
 from tests.contract.sources import PACKAGE, imports, module_name, python_files
 
@@ -85,8 +85,8 @@ print(*sorted(new))
 
 def fresh(code: str, *options: str) -> str:
     """Output of a fresh, isolated process; warnings are errors."""
-    # -I leaves the path of this checkout out: it is put back by hand.
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}"
+    # -I leaves the folder of the package out: it is put back by hand.
+    code = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})\n{code}"
     command = [sys.executable, "-I", "-W", "error", *options, "-c", code]
     process = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert process.returncode == 0, process.stderr
@@ -122,7 +122,7 @@ print(*sorted(sys.modules))
     loaded = set(fresh(code).split())
     assert "packing.algorithms.differencing" in loaded
     assert not loaded & {"torch", "jax", "ray", "click", "rich", "yaml", "packing.cli", "packing.algorithms.placement"}
-    assert ("packing._reference.kk" in loaded) is (backend == "reference")
+    assert ("packing._reference.kk" in loaded) is (_kernels.backend == "reference")
 
 
 @pytest.mark.parametrize(
@@ -130,15 +130,17 @@ print(*sorted(sys.modules))
 )
 def test_no_file_is_too_long(pattern, limit):
     lines = {path: len(path.read_text().splitlines()) for path in PACKAGE.rglob(pattern)}
+    if not lines and pattern == "*.pyx":
+        pytest.skip("an installed package has no .pyx files")
     assert lines
-    assert not {f"{path.relative_to(ROOT)} has {count}" for path, count in lines.items() if count > limit}
+    assert not {f"{path.relative_to(PACKAGE)} has {count}" for path, count in lines.items() if count > limit}
 
 
 def test_type_information_is_shipped():
     assert (PACKAGE / "py.typed").is_file()
     assert 'packing = ["py.typed"' in (ROOT / "pyproject.toml").read_text()
-    for path in (PACKAGE / "_kernels").glob("_*.pyx"):
-        assert path.with_suffix(".pyi").is_file()
+    for name in _kernels.__all__:
+        assert name == "backend" or (PACKAGE / "_kernels" / f"_{name}.pyi").is_file()
 
 
 def test_every_module_says_what_it_is_in_one_sentence():

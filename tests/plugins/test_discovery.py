@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.contract.sources import PACKAGE
 from tests.plugins.conftest import FAKES
 
 
 def run(code: str, *fakes: str, options: tuple[str, ...] = ("-W", "error"), **environment: str):
     """Runs Python with the fakes installed (their folders on the path), returns the finished process."""
-    path = os.pathsep.join([str(ROOT), *(str(FAKES / fake) for fake in fakes)])
+    path = os.pathsep.join([str(PACKAGE.parent), *(str(FAKES / fake) for fake in fakes)])
     inherited = {name: value for name, value in os.environ.items() if name != "PACKING_PLUGINS"}
     return subprocess.run(
         [sys.executable, *options, "-c", code],

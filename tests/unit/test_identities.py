@@ -15,6 +15,7 @@ import packing._version
 from packing import Plan, Planner, SampleKey, SampleMetadata, WorkloadCost, _kernels
 from packing._identities import environment
 from tests.conftest import ROOT
+from tests.contract.sources import PACKAGE
 
 SETTINGS = {
     "data_parallel_size": 2,
@@ -220,7 +221,7 @@ print(_kernels.backend, plan.config_fingerprint, plan.digest, other.config_finge
 def _identities(**environment: str) -> list[str]:
     process = subprocess.run(
         [sys.executable, "-W", "error", "-c", PRINT],
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(PACKAGE.parent)])} | environment,
         capture_output=True,
         text=True,
         timeout=120,
