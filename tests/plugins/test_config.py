@@ -10,7 +10,16 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from packing import Assignment, ConfigError, Planner, PluginError, UnknownNameError
+from packing import (
+    Assignment,
+    ConfigError,
+    Planner,
+    PluginError,
+    SampleKey,
+    SampleMetadata,
+    UnknownNameError,
+    WorkloadCost,
+)
 from packing.registry import resolve_algorithm, resolve_estimator
 
 LENGTHS = np.arange(1, 33)
@@ -83,6 +92,24 @@ def test_every_form_of_a_config_makes_a_plan(registry_of, config, name):
 def test_every_form_of_an_estimator_gives_its_costs(registry_of, config, total):
     registry_of()
     assert Planner(data_parallel_size=4, estimator=config).plan(LENGTHS).rank_loads.sum() == total
+
+
+def test_a_function_sees_the_users_own_records():
+    records = [
+        SampleMetadata(
+            5, WorkloadCost(encoder=3.0 * i), sample_id=f"s{i}", features={"pages": i}, key=SampleKey(0, 9 - i)
+        )
+        for i in range(4)
+    ]
+    seen = []
+
+    def encoder_cost(record):
+        seen.append(record)
+        return record.cost.encoder + record.features["pages"]
+
+    plan = Planner(data_parallel_size=2, estimator=encoder_cost).plan(records)
+    assert [id(one) for one in seen] == [id(one) for one in records]
+    assert plan.fixed_costs.tolist() == [0, 4, 8, 12]
 
 
 @pytest.mark.parametrize(
