@@ -207,6 +207,16 @@ class Plan:
         return imbalance(self.rank_loads)
 
     @cached_property
+    def round_imbalance(self) -> float:
+        """What the window costs when ranks wait for each other after every round, over perfectly equal work.
+
+        The sum over the rounds, as they are laid out, of the largest rank load in each, over total load / g.
+        """
+        rounds = self.rank_loads.reshape(self.window, -1)
+        total = float(rounds.sum())
+        return float(rounds.max(axis=1).sum()) * self.data_parallel_size / total if total > 0 else 1.0
+
+    @cached_property
     def objective_value(self) -> float:
         """The objective of this layout: a load in the costs' unit, or the squared variation under `balance`."""
         objective = OBJECTIVES[self.objective]
@@ -251,6 +261,7 @@ class Plan:
             "largest_rank_load": float(self.rank_loads.max()),
             "mean_rank_load": float(self.rank_loads.mean()),
             "imbalance": self.imbalance,
+            "round_imbalance": self.round_imbalance,
             "baseline_imbalance": self.comparison.imbalance,
             "baseline_num_overflowing_bins": self.comparison.num_overflowing_bins,
             "lower_bound": self.lower_bound.value,

@@ -10,11 +10,13 @@ backend = os.environ.get("PACKING_KERNELS", "compiled")
 
 if backend == "compiled":
     try:
+        from packing._kernels import _feasible as feasible
         from packing._kernels import _fit as fit
         from packing._kernels import _fit_histogram as fit_histogram
         from packing._kernels import _greedy as greedy
         from packing._kernels import _kk as kk
         from packing._kernels import _order as order
+        from packing._kernels import _reach as reach
         from packing._kernels import _swap as swap
     except ImportError as error:
         raise ImportError(
@@ -22,8 +24,8 @@ if backend == "compiled":
             "or set PACKING_KERNELS=reference to run the slow plain-Python twins"
         ) from error
 elif backend == "reference":
-    from packing._reference import fit, fit_histogram, greedy, kk, order, swap  # type: ignore[no-redef]
+    from packing._reference import feasible, fit, fit_histogram, greedy, kk, order, reach, swap  # type: ignore[no-redef]
 else:
     raise ImportError(f'`PACKING_KERNELS` must be "compiled" or "reference", but got {backend!r}.')
 
-__all__ = ["backend", "fit", "fit_histogram", "greedy", "kk", "order", "swap"]
+__all__ = ["backend", "feasible", "fit", "fit_histogram", "greedy", "kk", "order", "reach", "swap"]

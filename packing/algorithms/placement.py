@@ -14,7 +14,7 @@ from packing.assignment import Assignment
 from packing.partition import Int32Array, descending_order
 from packing.problem import Problem
 
-__all__ = ["LPT", "place"]
+__all__ = ["LPT", "lpt_score", "place"]
 
 _NONE32, _NONE64 = np.empty(0, np.int32), np.empty(0, np.int64)
 
@@ -134,6 +134,15 @@ def _in_order(order: Int32Array, bin_of: Int32Array, num_bins: int) -> Assignmen
     return Assignment(offsets, order[np.argsort(bins, kind="stable")])
 
 
+def lpt_score(problem: Problem) -> int:
+    """By what `lpt` scores a bin: its rank's load before placing, or the objective as it would be after."""
+    if problem.objective.name == "rounds":
+        return _kernels.greedy.ROUNDS_AFTER
+    if problem.pad_cost is None:
+        return _kernels.greedy.LOAD_BEFORE
+    return _kernels.greedy.BALANCE_AFTER if problem.objective.name == "balance" else _kernels.greedy.MAKESPAN_AFTER
+
+
 @dataclass(frozen=True)
 class LPT:
     """Greedy placement, heaviest sample first (DESIGN, section 7); every kind of limit, any objective.
@@ -144,11 +153,6 @@ class LPT:
 
     def assign(self, problem: Problem) -> Assignment | None:
         """The layout, or None where some sample found no bin."""
-        score = _kernels.greedy.LOAD_BEFORE
-        if problem.objective.name == "rounds":
-            score = _kernels.greedy.ROUNDS_AFTER
-        elif problem.pad_cost is not None:
-            after = {"makespan": _kernels.greedy.MAKESPAN_AFTER, "balance": _kernels.greedy.BALANCE_AFTER}
-            score = after[problem.objective.name]
+        score = lpt_score(problem)
         solve: Callable[[Problem], Assignment | None] = lambda fixed: place(fixed, score=score)  # noqa: E731
         return solve(problem) if problem.bins_per_rank is not None else smallest_count(problem, solve)

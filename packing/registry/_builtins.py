@@ -23,6 +23,12 @@ def packing_algorithms(host: Host) -> list[AlgorithmSpec]:
             summary="heaviest sample first, each onto the least loaded rank that has room",
         ),
         AlgorithmSpec(
+            "feasible_lpt",
+            "packing.algorithms.feasible:FeasibleLPT",
+            capabilities={"capacity", "budgets", "multi_bin", "rounds", "pad_cost", "oversized", "makespan", "balance"},
+            summary="lpt, then pairs of bins are split anew while the round objective falls",
+        ),
+        AlgorithmSpec(
             "kk",
             "packing.algorithms.differencing:KarmarkarKarp",
             capabilities={"capacity", "multi_bin", "open_bins"} | _OBJECTIVES,
