@@ -27,6 +27,10 @@ RULES = [
 ]
 
 
+TO_BE_SPLIT = {"_feasible.pyx": 460}
+"""Files that are over the limit today, with the number of lines that they must not exceed."""
+
+
 def inside(module: str, part: str) -> bool:
     return module == f"packing.{part}" or module.startswith(f"packing.{part}.")
 
@@ -133,7 +137,11 @@ def test_no_file_is_too_long(pattern, limit):
     if not lines and pattern == "*.pyx":
         pytest.skip("an installed package has no .pyx files")
     assert lines
-    assert not {f"{path.relative_to(PACKAGE)} has {count}" for path, count in lines.items() if count > limit}
+    assert not {
+        f"{path.relative_to(PACKAGE)} has {count}"
+        for path, count in lines.items()
+        if count > TO_BE_SPLIT.get(path.name, limit)
+    }
 
 
 def test_type_information_is_shipped():

@@ -57,15 +57,20 @@ def test_a_kernel_and_its_twin_have_one_signature(name):
     compiled = importlib.import_module(f"packing._kernels._{name}")
     twin = importlib.import_module(f"packing._reference.{name}")
     assert functions(compiled)
-    assert functions(compiled) == functions(twin)
+    # Twins may share helpers among themselves; what the dispatcher hands out is in both.
+    assert functions(twin).items() >= functions(compiled).items()
     assert {k: v for k, v in public(compiled).items() if isinstance(v, int)} == {
         k: v for k, v in public(twin).items() if isinstance(v, int)
     }
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_stub_and_the_twin_have_one_signature(name):
-    assert stub_signatures(name) == functions(importlib.import_module(f"packing._reference.{name}"))
+def test_a_stub_lists_exactly_what_there_is(name):
+    twin = functions(importlib.import_module(f"packing._reference.{name}"))
+    assert stub_signatures(name)
+    assert twin.items() >= stub_signatures(name).items()
+    if _kernels.backend == "compiled":
+        assert stub_signatures(name) == functions(getattr(_kernels, name))
 
 
 @pytest.mark.parametrize("name", NAMES)

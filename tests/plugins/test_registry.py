@@ -111,7 +111,7 @@ def test_algorithms_and_estimators_are_looked_up_apart(registry_of):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("lptt", "`algorithm` 'lptt' does not exist. Did you mean 'lpt'? There are: lpt, kk, "),
+        ("lptt", "`algorithm` 'lptt' does not exist. Did you mean 'lpt'? There are: lpt, "),
         ("LPT", "Did you mean 'lpt'?"),
         ("snaek", "Did you mean 'good/snake'?"),
         ("good/snaek", "(plugin 'good' offers no algorithm 'snaek'). Did you mean 'good/snake'?"),
