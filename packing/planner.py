@@ -23,7 +23,7 @@ from packing._identities import environment, inputs_digest
 from packing._samples import Batch, read_reference, read_samples
 from packing._version import __version__
 from packing.assignment import Assignment
-from packing.audit import audit
+from packing.audit import audit, check_unchanged, inputs_of
 from packing.bounds import lower_bound
 from packing.errors import ConfigError
 from packing.gate import decide
@@ -168,7 +168,9 @@ class Planner:
         check_feasible(problem, lambda index: batch.describe(int(batch.by_key[index])))
         resolved = self._algorithm
         check_supported(problem, resolved)
+        inputs = inputs_of(problem)
         candidate = resolved.instance.assign(problem)
+        check_unchanged(problem, inputs, resolved.name)
         if candidate is not None:
             problem = _with_found_bins(problem, candidate)
             candidate = audit(problem, candidate, resolved.name)
@@ -184,7 +186,8 @@ class Planner:
             raise ConfigError(
                 f"`objective` is {self.objective!r}, but the option of `algorithm` {resolved.name!r} says {asked!r}."
             )
-        return self.objective or asked or "makespan"
+        chosen = asked if self.objective is None else self.objective
+        return "makespan" if chosen is None else chosen
 
     def _padding_table(self) -> Any:
         """Cost of 0 .. seq_len unused tokens as int64 or float64, or None."""
@@ -309,7 +312,8 @@ def _checked_budgets(budgets: Any) -> Mapping[str, float] | None:
         if not isinstance(name, str):
             raise ConfigError(f"`packing_budgets` must have names that are text, but got {shown(name)}.")
         _checks.real(f"packing_budgets.{name}", limit)
-    return {name: limit.item() if isinstance(limit, np.generic) else limit for name, limit in budgets.items()}
+    # Sorted: two ranks that list the same budgets in another order must agree on the digest.
+    return {name: limit.item() if isinstance(limit, np.generic) else limit for name, limit in sorted(budgets.items())}
 
 
 def _resolve_estimator(config: Any) -> Resolved | None:
