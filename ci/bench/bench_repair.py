@@ -56,7 +56,7 @@ def main() -> None:
     figures = {"argsort_1e6_ms": argsort_seconds(repeat=repeat) * 1e3}
     print(f"np.argsort of 1e6 int64: {figures['argsort_1e6_ms']:.1f} ms of CPU (minimum of {repeat})\n")
 
-    # The short form runs beside other things on whatever machine there is: it checks the answers, and the bars with room.
+    # The short form runs beside other things on any machine: it checks the answers, and the bars with room.
     slack = 2.0 if arguments.quick else 1.0
 
     def note(name: str, value: float, unit: str, least: float | None = None, most: float | None = None) -> None:
