@@ -16,6 +16,9 @@ __all__ = ["SUM_BITS", "exact_sum", "finite", "is_whole", "quantise_budget", "qu
 SUM_BITS = 62
 """Every sum of costs stays below 2**62, so that adding two of them cannot overflow an int64."""
 
+_DOUBLE_BITS = 1024
+"""A double is below 2**1024."""
+
 Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 
@@ -81,6 +84,9 @@ def quantise_costs(cost: Numbers, pad_cost: Numbers | None, num_bins: int) -> tu
 
     Returns:
         (cost int64[N], pad_cost int64[T+1] or None, e).
+
+    Raises:
+        ConfigError: a sum could exceed the range of a double, so that no load could be shown.
     """
     parts = [(cost, cost.size)] if pad_cost is None else [(cost, cost.size), (pad_cost, num_bins)]
     if all(is_whole(values) for values, _ in parts):
@@ -89,6 +95,9 @@ def quantise_costs(cost: Numbers, pad_cost: Numbers | None, num_bins: int) -> tu
         if total < 1 << SUM_BITS:
             return whole[0], whole[1] if len(whole) > 1 else None, 0
     bits = max(_bits(values.max(initial=0).item()) + count.bit_length() for values, count in parts)
+    if bits + len(parts) > _DOUBLE_BITS:
+        largest = max(values.max(initial=0).item() for values, _ in parts)
+        raise ConfigError(f"`cost` overflows: the sum of all costs must stay in the range of a double, got {largest}.")
     exponent = SUM_BITS - (bits + len(parts) - 1)
     if all(is_whole(values) for values, _ in parts):
         exponent = min(exponent, 0)
@@ -109,6 +118,7 @@ def quantise_budget(footprint: Numbers, budget: float | int) -> tuple[Int64Array
     if is_whole(footprint) and is_whole(limit):
         exponent = min(exponent, 0)
     up = np.ceil(_scaled(footprint, exponent)).astype(np.int64)
+    up = np.maximum(up, footprint > 0)  # the scaled value may have underflowed to 0
     return up, int(np.floor(_scaled(limit, exponent))[0])
 
 

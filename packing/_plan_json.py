@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,11 @@ def encode(plan: Plan, indent: int | None) -> str:
     # For readers; `from_json` computes them again.
     body["rank_loads"] = plan.rank_loads.tolist()
     body["bin_tokens"] = plan.bin_tokens.tolist()
-    body["metrics"] = plan.metrics
+    # JSON knows no infinity, which `gap` is where the bound is 0 and the load (all padding) is not.
+    body["metrics"] = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in plan.metrics.items()
+    }
     body["environment"] = dict(plan.environment)
     body["digest"] = plan.digest
     return json.dumps(body, indent=indent, allow_nan=False)
