@@ -16,9 +16,6 @@ __all__ = ["SUM_BITS", "exact_sum", "finite", "is_whole", "quantise_budget", "qu
 SUM_BITS = 62
 """Every sum of costs stays below 2**62, so that adding two of them cannot overflow an int64."""
 
-_DOUBLE_BITS = 1024
-"""A double is below 2**1024."""
-
 Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 
@@ -95,9 +92,9 @@ def quantise_costs(cost: Numbers, pad_cost: Numbers | None, num_bins: int) -> tu
         if total < 1 << SUM_BITS:
             return whole[0], whole[1] if len(whole) > 1 else None, 0
     bits = max(_bits(values.max(initial=0).item()) + count.bit_length() for values, count in parts)
-    if bits + len(parts) > _DOUBLE_BITS:
+    if bits + len(parts) - 1 > 1023:  # every sum must also be a double, for display
         largest = max(values.max(initial=0).item() for values, _ in parts)
-        raise ConfigError(f"`cost` overflows: the sum of all costs must stay in the range of a double, got {largest}.")
+        raise ConfigError(f"`cost` overflows: the sum of all costs must stay below 2**1023, but one is {largest!r}.")
     exponent = SUM_BITS - (bits + len(parts) - 1)
     if all(is_whole(values) for values, _ in parts):
         exponent = min(exponent, 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import numpy as np
@@ -55,11 +54,7 @@ def encode(plan: Plan, indent: int | None) -> str:
     # For readers; `from_json` computes them again.
     body["rank_loads"] = plan.rank_loads.tolist()
     body["bin_tokens"] = plan.bin_tokens.tolist()
-    # JSON knows no infinity, which `gap` is where the bound is 0 and the load (all padding) is not.
-    body["metrics"] = {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in plan.metrics.items()
-    }
+    body["metrics"] = plan.metrics
     body["environment"] = dict(plan.environment)
     body["digest"] = plan.digest
     return json.dumps(body, indent=indent, allow_nan=False)

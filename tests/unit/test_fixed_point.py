@@ -148,7 +148,7 @@ class TestCosts:
     def test_a_sum_beyond_the_range_of_doubles_is_refused(self):
         with pytest.raises(ConfigError) as error:
             quantise_costs(floats(*[1e308] * 10), None, 1)
-        message = "`cost` overflows: the sum of all costs must stay in the range of a double, got 1e+308."
+        message = "`cost` overflows: the sum of all costs must stay below 2**1023, but one is 1e+308."
         assert str(error.value) == message
 
 
