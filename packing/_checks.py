@@ -12,9 +12,23 @@ import numpy.typing as npt
 
 from packing.errors import ConfigError
 
-__all__ = ["Int64Array", "boolean", "fraction", "integer", "integers", "one_of", "optional_integer", "real", "shown"]
+__all__ = [
+    "LARGEST",
+    "Int64Array",
+    "boolean",
+    "fraction",
+    "integer",
+    "integers",
+    "one_of",
+    "optional_integer",
+    "real",
+    "shown",
+]
 
 Int64Array = npt.NDArray[np.int64]
+
+LARGEST = 2**62
+"""The largest limit or size: the sum of two still fits into an int64."""
 
 
 def shown(value: object, limit: int = 80) -> str:
@@ -23,8 +37,8 @@ def shown(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def integer(name: str, value: Any, *, minimum: int | None = None) -> int:
-    """An integer (NumPy integers included, bools not), at least `minimum`."""
+def integer(name: str, value: Any, *, minimum: int | None = None, maximum: int | None = None) -> int:
+    """An integer (NumPy integers included, bools not), at least `minimum` and at most `maximum`."""
     kind = {None: "an integer", 0: "a non-negative integer", 1: "a positive integer"}.get(
         minimum, f"an integer of at least {minimum}"
     )
@@ -36,12 +50,14 @@ def integer(name: str, value: Any, *, minimum: int | None = None) -> int:
         raise ConfigError(f"`{name}` must be {kind}, but got {shown(value)}.") from None
     if minimum is not None and number < minimum:
         raise ConfigError(f"`{name}` must be {kind}, but got {number}.")
+    if maximum is not None and number > maximum:
+        raise ConfigError(f"`{name}` must be {kind} of at most {maximum}, but got {number}.")
     return number
 
 
-def optional_integer(name: str, value: Any, *, minimum: int | None = None) -> int | None:
+def optional_integer(name: str, value: Any, *, minimum: int | None = None, maximum: int | None = None) -> int | None:
     """`integer`, or None."""
-    return None if value is None else integer(name, value, minimum=minimum)
+    return None if value is None else integer(name, value, minimum=minimum, maximum=maximum)
 
 
 def real(name: str, value: Any, *, minimum: float = 0.0) -> float:
@@ -104,9 +120,13 @@ def integers(name: str, values: Any, *, minimum: int = 0) -> Int64Array:
         if array.max() > np.iinfo(np.int64).max:
             raise ConfigError(f"`{name}` must fit into 64-bit integers, but got {array.max().item()}.")
     elif array.dtype.kind != "i":
-        at = next((i for i, value in enumerate(array.tolist()) if not isinstance(value, int) or value is True), 0)
+        listed = array.tolist()
+        at = next((i for i, v in enumerate(listed) if not isinstance(v, int) or isinstance(v, bool)), -1)
+        if at < 0:  # Python integers that NumPy could not take as such
+            at = max(range(len(listed)), key=lambda i: abs(listed[i]))
+            raise ConfigError(f"`{name}` must fit into 64-bit integers, but got {shown(listed[at])} at index {at}.")
         raise ConfigError(
-            f"`{name}` must hold integers, but got dtype {array.dtype} with {shown(array[at])} at index {at}."
+            f"`{name}` must hold integers, but got dtype {array.dtype} with {shown(listed[at])} at index {at}."
         )
     result = np.array(array, dtype=np.int64, order="C")
     if result.min() < minimum:

@@ -51,7 +51,7 @@ def _limits(problem: Problem) -> str:
     if problem.capacity is not None:
         share = ""
         if problem.bins_per_rank is not None:
-            share = f" ({int(problem.tokens.sum()) / int(problem.capacities().sum()):.2%} full)"
+            share = f" ({int(problem.tokens.sum()) / sum(problem.capacities().tolist()):.2%} full)"
         parts.append(f"of {problem.max_capacity} tokens{share}")
     limits = [f"budget {name!r}" for name in problem.budget_names]
     limits += [name for name in ("max_items", "group", "forbid") if getattr(problem, name) is not None]
