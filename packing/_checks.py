@@ -16,6 +16,7 @@ __all__ = [
     "LARGEST",
     "Int64Array",
     "boolean",
+    "first_bool",
     "fraction",
     "integer",
     "integers",
@@ -96,6 +97,13 @@ def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
     return value
 
 
+def first_bool(values: Any) -> int | None:
+    """Where a list or tuple holds a bool, which NumPy would take for a number among numbers."""
+    if not isinstance(values, (list, tuple)) or not {bool, np.bool_} & set(map(type, values)):
+        return None
+    return next(at for at, value in enumerate(values) if isinstance(value, (bool, np.bool_)))
+
+
 def integers(name: str, values: Any, *, minimum: int = 0) -> Int64Array:
     """A one-dimensional array of whole numbers of at least `minimum`, as a new C-contiguous int64[N].
 
@@ -109,7 +117,11 @@ def integers(name: str, values: Any, *, minimum: int = 0) -> Int64Array:
         raise ConfigError(f"`{name}` must be one-dimensional, but got shape {array.shape}.")
     if array.size == 0:
         return np.empty(0, np.int64)
+    at = first_bool(values)
+    if at is not None:
+        raise ConfigError(f"`{name}` must hold integers, but got {values[at]!r} at index {at}.")
     if array.dtype.kind == "f":
+        array = array.astype(np.float64)
         wrong = ~np.isfinite(array)
         whole = np.where(wrong, 0.5, array)
         wrong |= (whole != np.floor(whole)) | (np.abs(whole) >= 2.0**53)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from packing._checks import Int64Array, shown
+from packing._checks import Int64Array, first_bool, shown
 from packing.errors import ConfigError
 
 __all__ = ["SUM_BITS", "exact_sum", "finite", "is_whole", "quantise_budget", "quantise_costs", "to_float"]
@@ -30,6 +30,9 @@ def finite(name: str, values: Any, *, length: int | None = None) -> Numbers:
         raise ConfigError(f"`{name}` must be {wanted}, but got shape {array.shape}.")
     if array.size == 0:
         return np.empty(0, np.int64)
+    at = first_bool(values)
+    if at is not None:
+        raise ConfigError(f"`{name}` must hold numbers, but got {values[at]!r} at index {at}.")
     if array.dtype.kind in "iu":
         if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
             raise ConfigError(f"`{name}` overflows a 64-bit integer: got {array.max().item()}.")
