@@ -31,7 +31,8 @@ def no_candidate(problem: Problem, resolved: Resolved) -> NoCandidateError:
 
 def _missing(problem: Problem, capabilities: frozenset[str]) -> frozenset[str]:
     needs = problem.needs()
-    if not capabilities & OBJECTIVES.keys():  # indifferent to the objective
+    # "rounds" is also the feature of several rounds in one step, so alone it does not name an objective.
+    if not capabilities & (OBJECTIVES.keys() - {"rounds"}):  # indifferent to the objective
         needs -= {problem.objective.name}
     return needs - capabilities
 
