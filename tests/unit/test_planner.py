@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from packing import Assignment, Plan, Planner, SampleKey, SampleMetadata, WorkloadCost
 from packing.errors import ConfigError, InfeasibleError, NoCandidateError, UnsupportedProblemError
 from packing.objectives import get_objective
+from packing.registry import resolve_algorithm
 from tests.problems import BUILTINS, column, examples
 
 LENGTHS = [9, 8, 7, 6, 5, 4, 3, 2]
@@ -587,9 +588,8 @@ def steps(draw):
     """Settings and samples of every kind at once."""
     settings = {
         "data_parallel_size": draw(st.integers(1, 3)),
-        "algorithm": draw(st.sampled_from(BUILTINS)),
-        "seq_len": draw(st.sampled_from([None, 8, 16, 24, 64])),
-        "local_batch_size": draw(st.sampled_from([None, None, 1, 2, 3])),
+        "seq_len": draw(st.sampled_from([None, 12, 16, 24, 64])),
+        "local_batch_size": draw(st.sampled_from([None, None, None, 1, 2])),
         "objective": draw(st.sampled_from([None, "makespan", "balance", "rounds"])),
         "min_balance_gain": draw(st.sampled_from([0.0, 0.1])),
         "oversized_policy": draw(st.sampled_from(["error", "single"])),
@@ -600,7 +600,7 @@ def steps(draw):
         "baseline": draw(st.sampled_from(["contiguous", "round_robin"])),
         "estimator": draw(st.sampled_from([None, None, "tokens", "attention", lambda record: record.pack_tokens / 3])),
     }
-    count = draw(st.integers(1, 16))
+    count = draw(st.integers(4, 20) if draw(st.integers(0, 9)) else st.integers(1, 4))
     samples = {"length": draw(column(count, 1, 12))}
     if draw(st.booleans()):
         samples["key"] = draw(st.permutations(range(count)))
@@ -617,6 +617,15 @@ def steps(draw):
         samples["memory"] = draw(st.lists(st.floats(0, 3), min_size=count, max_size=count))
     if settings["seq_len"] and draw(st.integers(0, 3)) == 0:
         settings["padding_cost"] = draw(st.sampled_from([{"linear": 1}, {"linear": 0.1, "quadratic": 0.01}]))
+    wanted = {
+        "equal_count": settings["equal_count"],
+        "max_items": settings["max_items"],
+        "budgets": "memory" in samples,
+    }
+    wanted |= {"group": "group" in settings, "forbid": "forbid" in settings, "pad_cost": "padding_cost" in settings}
+    needs = {name for name, needed in wanted.items() if needed}
+    able = [name for name in BUILTINS if needs <= resolve_algorithm(name).capabilities]
+    settings["algorithm"] = draw(st.sampled_from(able if draw(st.integers(0, 9)) else BUILTINS))
     return settings, samples
 
 
