@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from packing.assignment import Assignment
 from packing.errors import ConfigError
+from tests.problems import examples
 
 
 @st.composite
@@ -23,6 +24,7 @@ def layouts(draw):
     return [list(order[start:stop]) for start, stop in pairwise(cuts)]
 
 
+@examples(100)
 @given(layouts())
 def test_bins_round_trip(bins):
     layout = Assignment.from_bins(bins)
@@ -33,6 +35,7 @@ def test_bins_round_trip(bins):
     assert layout == Assignment(layout.offsets, layout.items)
 
 
+@examples(100)
 @given(layouts())
 def test_bin_of_is_the_inverse_of_the_layout(bins):
     layout = Assignment.from_bins(bins)
@@ -41,6 +44,7 @@ def test_bin_of_is_the_inverse_of_the_layout(bins):
     assert Assignment.from_bin_of(bin_of, len(bins)).to_bins() == [sorted(members) for members in bins]
 
 
+@examples(100)
 @given(layouts(), st.data())
 def test_sums_are_exact(bins, data):
     count = sum(map(len, bins))
@@ -53,6 +57,7 @@ def test_sums_are_exact(bins, data):
     assert layout.sums(values).dtype == np.int64
 
 
+@examples(100)
 @given(layouts(), st.data())
 def test_reordered_bins(bins, data):
     order = data.draw(st.permutations(range(len(bins))))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from packing._fixed_point import exact_sum, finite, is_whole, quantise_budget, quantise_costs, to_float
 from packing.errors import ConfigError
+from tests.problems import examples
 
 NUMBERS = st.floats(0, 1e290, allow_subnormal=False)
 LIMIT = 2**62
@@ -68,6 +69,7 @@ class TestFinite:
             finite("cost", [1, 2], length=3)
 
 
+@examples(100)
 @given(st.lists(st.integers(0, 2**63 - 1), max_size=20))
 def test_exact_sum_is_exact(values):
     assert exact_sum(np.asarray(values, np.int64)) == sum(values)
@@ -88,6 +90,7 @@ def test_is_whole(values, expected):
 
 
 class TestCosts:
+    @examples(100)
     @given(st.lists(st.integers(0, 2**53 - 1), min_size=1, max_size=30), st.booleans())
     def test_whole_numbers_stay_as_they_are(self, values, as_floats):
         cost = np.asarray(values, np.float64 if as_floats else np.int64)
@@ -106,6 +109,7 @@ class TestCosts:
         assert quantise_costs(cost, pad, 2)[2] == 0
         assert quantise_costs(cost, pad, 3)[2] < 0
 
+    @examples(100)
     @given(st.lists(NUMBERS, min_size=1, max_size=30), st.lists(NUMBERS, max_size=8), st.integers(1, 64))
     def test_costs_are_rounded_to_one_unit_and_never_overflow(self, values, padding, num_bins):
         pad = floats(*padding) if padding else None
@@ -117,6 +121,7 @@ class TestCosts:
                 assert abs(Fraction(one) - other * unit) <= unit / 2
         assert sum(fixed.tolist()) + num_bins * (0 if fixed_pad is None else int(fixed_pad.max())) < LIMIT
 
+    @examples(100)
     @given(st.lists(NUMBERS, min_size=1, max_size=30))
     def test_precision_is_not_given_away(self, values):
         fixed, _, _ = quantise_costs(floats(*values), None, 1)
@@ -127,6 +132,7 @@ class TestCosts:
             or is_whole(floats(*values))
         )
 
+    @examples(100)
     @given(st.lists(st.floats(0, 1e12), min_size=2, max_size=30), st.randoms(use_true_random=False))
     def test_the_order_of_the_input_plays_no_part(self, values, random):
         order = list(range(len(values)))
@@ -153,6 +159,7 @@ class TestCosts:
 
 
 class TestBudgets:
+    @examples(100)
     @given(st.lists(st.floats(0, 1e12), min_size=1, max_size=12), st.floats(0, 1e12), st.data())
     def test_a_bin_that_fits_in_fixed_point_fits_exactly(self, values, budget, data):
         fixed, limit = quantise_budget(floats(*values), budget)
@@ -161,6 +168,7 @@ class TestBudgets:
         if sum(int(fixed[i]) for i in members) <= limit:
             assert sum(Fraction(values[i]) for i in members) <= Fraction(budget)
 
+    @examples(100)
     @given(st.lists(st.integers(0, 2**40), min_size=1, max_size=12), st.integers(0, 2**40))
     def test_whole_numbers_stay_exact(self, values, budget):
         fixed, limit = quantise_budget(np.asarray(values), budget)
@@ -184,6 +192,7 @@ class TestBudgets:
         assert limit > 2
 
 
+@examples(100)
 @given(st.lists(st.integers(0, 2**53 - 1), max_size=8), st.integers(-60, 60))
 def test_to_float_undoes_the_scale(values, exponent):
     assert to_float(np.asarray(values, np.int64), exponent).tolist() == [v * 2.0**-exponent for v in values]
