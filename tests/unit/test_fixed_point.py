@@ -181,6 +181,11 @@ class TestBudgets:
         assert int(fixed.sum()) == limit
 
     def test_footprints_are_rounded_up_and_the_budget_down(self):
+        fixed, limit = quantise_budget(floats(1.0, 1.5 * 2.0**-58, 0.0), 1.5 * 2.0**-58)
+        assert fixed.tolist() == [2**58, 2, 0]
+        assert limit == 1
+
+    def test_a_footprint_that_underflows_still_counts(self):
         # One huge value leaves only coarse units for the small ones.
         fixed, limit = quantise_budget(floats(1e300, 1e-300), 1e-300)
         assert fixed[1] == 1
