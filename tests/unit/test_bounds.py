@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -161,3 +162,31 @@ def test_what_asks_for_bins(problem, fewest, words):
 def test_huge_lengths_do_not_wrap():
     tokens = np.asarray([2**60] * 3)
     assert fewest_bins_per_rank(capped(tokens, capacity=2**60))[0] == 3
+
+
+@examples(200)
+@given(problems(max_samples=6, max_ranks=3, max_bins_per_rank=2), st.data())
+def test_never_above_the_optimum_with_padding(problem, data):
+    capacity = problem.max_capacity or 9
+    linear, quadratic = data.draw(st.integers(0, 5)), data.draw(st.integers(0, 2))
+    unused = np.arange(capacity + 1)
+    shapes = [
+        linear * unused + quadratic * unused**2,
+        7 * np.ceil(np.sqrt(unused)),
+        data.draw(column(capacity + 1, 0, 9)),
+    ]
+    table = np.asarray(data.draw(st.sampled_from(shapes)), np.int64)
+    padded = dataclasses.replace(problem, capacity=capacity, pad_cost=table, reference=None)
+    layouts = list(valid_layouts(padded))
+    assume(layouts)
+    loads = [padded.pack_loads(layout) for layout in layouts]
+    if padded.objective.name == "rounds":
+        scores = [padded.objective.score(x, padded.ranks, padded.bins_per_rank, padded.round_size) for x in loads]
+    else:
+        scores = [int(x.reshape(padded.ranks, -1).sum(axis=1).max()) for x in loads]
+    assert lower_bound(padded).score <= min(scores)
+
+
+def test_the_mean_counts_the_padding_that_nothing_can_avoid():
+    problem = Problem(tokens=[4, 4], cost=[4, 4], ranks=2, capacity=10, pad_cost=3 * np.arange(11))
+    assert lower_bound(problem).score == 4 + 3 * 6
