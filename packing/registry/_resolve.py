@@ -28,6 +28,8 @@ class Resolved:
         options: the options of the config, JSON values.
         objective: the objective that the config of the algorithm asks for, or None.
         distribution, version: where it comes from ("" for an object that was handed in).
+        record_style: True for an algorithm whose `assign` takes bins of sample keys (the keyword `reference_bins`)
+            instead of a Problem; the planner adapts it.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Resolved:
     objective: str | None
     distribution: str
     version: str
+    record_style: bool = False
 
     def identity(self) -> list[Any]:
         """What `config_fingerprint` hashes; options included, `objective` not (it is a setting of the planner)."""
@@ -84,7 +87,12 @@ def _named(offer: Offer, options: dict[str, Any]) -> Resolved:
     _check_instance(offer.kind, name, instance)
     recorded = {key: value for key, value in options.items() if key != "objective" or offer.kind != "algorithm"}
     capabilities = frozenset(offer.spec.capabilities)
-    return Resolved(name, instance, capabilities, recorded, objective, offer.distribution, offer.version)
+    record_style = offer.kind == "algorithm" and _is_record_style(instance)
+    if record_style and objective is not None and "objective" not in accepted:
+        raise ConfigError(
+            f"`algorithm` {name!r} has no option `objective` (got {shown(objective)}); it has an objective of its own."
+        )
+    return Resolved(name, instance, capabilities, recorded, objective, offer.distribution, offer.version, record_style)
 
 
 def _object(instance: Any, source: Any) -> Resolved:
@@ -93,7 +101,8 @@ def _object(instance: Any, source: Any) -> Resolved:
     name = f"{owner.__module__}:{owner.__qualname__}"
     _check_instance(kind, name, instance)
     capabilities = frozenset(getattr(instance, "capabilities", ()))
-    return Resolved(name, instance, capabilities, {}, None, "", "")
+    record_style = kind == "algorithm" and _is_record_style(instance)
+    return Resolved(name, instance, capabilities, {}, None, "", "", record_style)
 
 
 def _check_instance(kind: Kind, name: str, instance: Any) -> None:
@@ -101,6 +110,12 @@ def _check_instance(kind: Kind, name: str, instance: Any) -> None:
         raise PluginError(f"algorithm {name!r} has no method `assign`: got {shown(instance)}.")
     if kind == "estimator" and not (callable(instance) and hasattr(instance, "columns")):
         raise PluginError(f"estimator {name!r} must have `columns` and be callable: got {shown(instance)}.")
+
+
+def _is_record_style(instance: Any) -> bool:
+    """By signature, never by class: `assign` takes the keyword `reference_bins`."""
+    taken = (_parameters(instance.assign) or {}).get("reference_bins")
+    return taken is not None and taken.kind in (taken.POSITIONAL_OR_KEYWORD, taken.KEYWORD_ONLY)
 
 
 def _factory(offer: Offer) -> Callable[..., Any]:
