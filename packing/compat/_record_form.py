@@ -111,7 +111,7 @@ class RecordForm:
         for rank, cost in enumerate(rank_costs):
             if not isinstance(cost, WorkloadCost):
                 raise ConfigError(
-                    f"`rank_costs` must hold a WorkloadCost for each rank, but got {shown(cost)} at {rank}."
+                    f"`rank_costs` must hold a WorkloadCost for each rank, but rank {rank} has {shown(cost)}."
                 )
         loads = [cost.llm for cost in rank_costs]
         if self.objective_name == "makespan":
