@@ -140,12 +140,12 @@ def test_objectives_of_nothing_and_of_something_else():
 
 
 def test_attributes_may_be_set_later():
-    samples = records([5, 4, 3, 3, 3], [5, 4, 3, 3, 3])
+    samples = records([5, 4, 3, 3, 3], [1, 9, 9, 2, 9])
     algorithm = LPTBalancingAlgorithm()
     plain = assign(algorithm, samples)
-    algorithm.padding_cost = lambda unused: unused * unused
+    algorithm.padding_cost = float
     padded = assign(algorithm, samples)
-    assert padded == assign(LPTBalancingAlgorithm(padding_cost=lambda unused: unused * unused), samples)
+    assert padded == assign(LPTBalancingAlgorithm(padding_cost=float), samples) != plain
     algorithm.padding_cost = None
     assert assign(algorithm, samples) == plain
     algorithm.objective_group_size = 3
