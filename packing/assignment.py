@@ -53,6 +53,10 @@ class Assignment:
         object.__setattr__(self, "offsets", offsets)
         object.__setattr__(self, "items", items)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # NumPy forgets on the way through a pickle that an array is read-only.
+        return Assignment, (self.offsets, self.items)
+
     @property
     def num_bins(self) -> int:
         """K."""

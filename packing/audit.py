@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -10,7 +11,7 @@ from packing.assignment import Assignment
 from packing.errors import AuditError
 from packing.problem import BinState, Problem
 
-__all__ = ["audit", "first_violation"]
+__all__ = ["audit", "check_unchanged", "first_violation", "inputs_of"]
 
 
 def first_violation(problem: Problem, layout: Assignment) -> str | None:
@@ -34,6 +35,22 @@ def audit(problem: Problem, layout: object, algorithm: str) -> Assignment:
     if wrong is not None:
         raise AuditError(f"algorithm {algorithm!r} broke its contract: {wrong}.")
     return layout
+
+
+def inputs_of(problem: Problem) -> dict[str, np.ndarray]:
+    """Copies of the problem's arrays, by name."""
+    columns = {one.name: getattr(problem, one.name) for one in dataclasses.fields(problem)}
+    return {name: column.copy() for name, column in columns.items() if isinstance(column, np.ndarray)}
+
+
+def check_unchanged(problem: Problem, inputs: dict[str, np.ndarray], algorithm: str) -> None:
+    """Raises an AuditError if the problem's arrays are not what `inputs_of` took from them.
+
+    They are read-only for NumPy, but not for a library that shares their memory.
+    """
+    for name, column in inputs.items():
+        if not np.array_equal(getattr(problem, name), column):
+            raise AuditError(f"algorithm {algorithm!r} broke its contract: it changed the problem's `{name}`.")
 
 
 def _conservation(problem: Problem, layout: Assignment) -> str | None:

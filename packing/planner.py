@@ -26,7 +26,7 @@ from packing._samples import Batch, read_reference, read_samples
 from packing._version import __version__
 from packing.algorithms.adapter import RecordAlgorithm, RecordStep, adapted
 from packing.assignment import Assignment
-from packing.audit import audit
+from packing.audit import audit, check_unchanged, inputs_of
 from packing.bounds import lower_bound
 from packing.errors import ConfigError
 from packing.gate import decide
@@ -172,7 +172,9 @@ class Planner:
         resolved = self._algorithm
         check_supported(problem, resolved)
         records = self._with_records(problem, batch)
+        inputs = inputs_of(problem)
         candidate = (records or resolved.instance).assign(problem)
+        check_unchanged(problem, inputs, resolved.name)
         if candidate is not None:
             problem = _with_found_bins(problem, candidate)
             candidate = audit(problem, candidate, resolved.name)
@@ -191,7 +193,8 @@ class Planner:
             raise ConfigError(
                 f"`objective` is {self.objective!r}, but the option of `algorithm` {resolved.name!r} says {asked!r}."
             )
-        return self.objective or asked or "makespan"
+        chosen = asked if self.objective is None else self.objective
+        return "makespan" if chosen is None else chosen
 
     def _agreed_padding(self, resolved: Resolved) -> Any:
         own = resolved.instance.padding_cost if resolved.record_style else None
@@ -301,7 +304,8 @@ def _checked_budgets(budgets: Any) -> Mapping[str, float] | None:
         if not isinstance(name, str):
             raise ConfigError(f"`packing_budgets` must have names that are text, but got {shown(name)}.")
         _checks.real(f"packing_budgets.{name}", limit)
-    return {name: limit.item() if isinstance(limit, np.generic) else limit for name, limit in budgets.items()}
+    # Sorted: two ranks that list the same budgets in another order must agree on the digest.
+    return {name: limit.item() if isinstance(limit, np.generic) else limit for name, limit in sorted(budgets.items())}
 
 
 def _resolve_estimator(config: Any) -> Resolved | None:

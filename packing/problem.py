@@ -111,6 +111,10 @@ class Problem:
         self._check_pad_cost()
         self._check_sums()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # NumPy forgets on the way through a pickle that an array is read-only.
+        return Problem, tuple(getattr(self, one.name) for one in dataclasses.fields(self))
+
     def _checked_capacity(self) -> int | Int64Array | None:
         if self.capacity is None or np.ndim(self.capacity) == 0:
             return _checks.optional_integer("capacity", self.capacity, minimum=1)

@@ -18,15 +18,16 @@ __all__ = [
     "resolve_estimator",
 ]
 
-_registry: Registry | None = None
+# Not `_registry`: that is a module of this package.
+_shared: Registry | None = None
 
 
 def get_registry() -> Registry:
     """The process's registry, made on first use."""
-    global _registry
-    if _registry is None:
-        _registry = Registry()
-    return _registry
+    global _shared
+    if _shared is None:
+        _shared = Registry()
+    return _shared
 
 
 def resolve_algorithm(config: Any) -> Resolved:
