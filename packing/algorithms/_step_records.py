@@ -15,15 +15,16 @@ from packing._samples import Batch
 from packing.problem import Problem
 from packing.records import SampleKey, SampleMetadata, WorkloadCost
 
-__all__ = ["key_rows", "records_of"]
+__all__ = ["records_of", "step_keys"]
 
 
-def key_rows(batch: Batch) -> list[list[int]]:
-    """The keys in key order; positions stand in where there are none."""
-    if batch.keys is not None:
-        rows: list[list[int]] = batch.keys[batch.by_key].tolist()
-        return rows
-    return [[0, 0, position] for position in batch.by_key.tolist()]
+def step_keys(batch: Batch, own: Sequence[SampleMetadata] | None) -> list[SampleKey]:
+    """The keys in key order, those of the user's records (`own`) where they have any; else positions stand in."""
+    if batch.keys is None:
+        return [SampleKey(0, 0, position) for position in batch.by_key.tolist()]
+    if own is None:
+        return [SampleKey(*row) for row in batch.keys[batch.by_key].tolist()]
+    return [record.key for record in own if record.key is not None]
 
 
 def records_of(

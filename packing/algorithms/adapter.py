@@ -15,7 +15,7 @@ from packing import _checks
 from packing._checks import shown
 from packing._fixed_point import to_float
 from packing._samples import Batch
-from packing.algorithms._step_records import key_rows, records_of
+from packing.algorithms._step_records import records_of, step_keys
 from packing.assignment import Assignment
 from packing.audit import first_violation
 from packing.errors import AuditError, ConfigError, PluginError, UnsupportedProblemError
@@ -133,8 +133,8 @@ class RecordAlgorithm:
             budgets: the limits in the user's unit.
             baseline: gives the layout that stands in for a reference where there is none.
         """
-        keys = [SampleKey(*row) for row in key_rows(batch)]
         own = None if batch.records is None else [batch.records[position] for position in batch.by_key.tolist()]
+        keys = step_keys(batch, own)
         limits = {} if budgets is None else dict(budgets)
         return RecordStep(self, *records_of(problem, keys, own, limits), baseline)
 

@@ -250,9 +250,8 @@ class DynamicPackingPlanner:
         if self.cost_model is not None:
             samples = [self._with_cost(record, self.cost_model(record)) for record in samples]
         plan = self._planner.plan(samples, reference_bins, step)
-        bins = plan.keys()
-        assert bins is not None
-        return DynamicPackingPlan(bins, plan.decision, plan)
+        keys = [record.key for record in samples if record.key is not None]
+        return DynamicPackingPlan([[keys[at] for at in members] for members in plan.bins()], plan.decision, plan)
 
     def _with_cost(self, record: SampleMetadata, cost: Any) -> SampleMetadata:
         if not isinstance(cost, WorkloadCost):

@@ -123,7 +123,14 @@ def _check_instance(kind: Kind, name: str, instance: Any) -> None:
 
 def _is_record_style(instance: Any) -> bool:
     """By signature, never by class: `assign` takes the keyword `reference_bins`."""
-    taken = (_parameters(instance.assign) or {}).get("reference_bins")
+    function = getattr(instance.assign, "__func__", instance.assign)
+    return _takes_reference(function) if inspect.isfunction(function) else _takes_reference.__wrapped__(function)
+
+
+@functools.lru_cache(maxsize=64)
+def _takes_reference(function: Callable[..., Any]) -> bool:
+    # Reading a signature takes as long as the rest of resolving a name: kept for functions, which are hashable.
+    taken = (_parameters(function) or {}).get("reference_bins")
     return taken is not None and taken.kind in (taken.POSITIONAL_OR_KEYWORD, taken.KEYWORD_ONLY)
 
 

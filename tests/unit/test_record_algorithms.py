@@ -264,6 +264,18 @@ def test_the_signature_decides_and_not_the_class():
     assert resolve_algorithm(LPTBalancingAlgorithm).record_style
     assert not resolve_algorithm("lpt").record_style
 
+    class Held:
+        """Its `assign` is a callable object that cannot be hashed."""
+
+        class Unhashable(Snake):
+            __hash__ = None
+            __call__ = Snake.assign
+
+        assign, objective = Unhashable(), Snake().objective
+
+    assert resolve_algorithm(Held).record_style
+    assert planner_of(Held).plan(COSTS).bins() == [[0, 3, 4, 7], [1, 2, 5, 6]]
+
     class Both(Snake):
         def assign(self, problem):
             return resolve_algorithm("kk").instance.assign(problem)
