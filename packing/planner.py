@@ -37,8 +37,6 @@ from packing.registry import Resolved, resolve_algorithm, resolve_estimator
 
 __all__ = ["Planner"]
 
-_COUNT_LIMIT, _TOKEN_LIMIT = 1 << 31, 1 << 62  # counts index int32 arrays; sums of tokens stay in 64 bits
-
 
 @dataclass(frozen=True, kw_only=True)
 class Planner:
@@ -103,14 +101,10 @@ class Planner:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        for name, limit in (
-            ("data_parallel_size", _COUNT_LIMIT),
-            ("window", _COUNT_LIMIT),
-            ("alignment", _TOKEN_LIMIT),
-        ):
-            put(self, name, _checks.integer(name, getattr(self, name), minimum=1, below=limit))
-        for name, limit in (("local_batch_size", _COUNT_LIMIT), ("max_items", _COUNT_LIMIT), ("seq_len", _TOKEN_LIMIT)):
-            put(self, name, _checks.optional_integer(name, getattr(self, name), minimum=1, below=limit))
+        for name in ("data_parallel_size", "window", "alignment"):
+            put(self, name, _checks.integer(name, getattr(self, name), minimum=1, maximum=_checks.LARGEST))
+        for name in ("seq_len", "local_batch_size", "max_items"):
+            put(self, name, _checks.optional_integer(name, getattr(self, name), minimum=1, maximum=_checks.LARGEST))
         put(self, "min_balance_gain", _checks.fraction("min_balance_gain", self.min_balance_gain))
         _checks.one_of("oversized_policy", self.oversized_policy, ("error", "single"))
         _checks.one_of("group_scope", self.group_scope, ("bin", "rank"))
@@ -168,7 +162,7 @@ class Planner:
         batch = read_samples(samples)
         reference = None if reference_bins is None else read_reference(reference_bins, batch)
         problem = build_problem(self, batch, reference)
-        check_feasible(problem, lambda index: batch.describe(int(batch.by_key[index])))
+        check_feasible(problem, batch.describe_index)
         resolved = self._algorithm
         check_supported(problem, resolved)
         records = self._with_records(problem, batch)
@@ -177,7 +171,7 @@ class Planner:
         check_unchanged(problem, inputs, resolved.name)
         if candidate is not None:
             problem = _with_found_bins(problem, candidate)
-            candidate = audit(problem, candidate, resolved.name)
+            candidate = audit(problem, candidate, resolved.name, batch.describe_index)
         elif problem.reference is None:
             raise no_candidate(problem, resolved)
         return self._accept(problem, candidate, batch, step, records)
@@ -249,7 +243,8 @@ class Planner:
         self, problem: Problem, candidate: Assignment | None, batch: Batch, step: int, records: RecordStep | None
     ) -> Plan:
         objective = problem.objective
-        if candidate is not None and objective.name == "rounds":
+        keeps_order = getattr(self._algorithm.instance, "keeps_order", False)
+        if candidate is not None and objective.name == "rounds" and not keeps_order:
             candidate = _into_rounds(problem, candidate)
         score = problem.score if records is None else partial(records.score, problem)
         after = None if candidate is None else score(candidate)
@@ -328,10 +323,14 @@ def _with_found_bins(problem: Problem, candidate: Any) -> Problem:
 
 
 def _into_rounds(problem: Problem, layout: Assignment) -> Assignment:
-    """The packs sorted into rounds, heaviest first, where every bin has the same capacity: what `rounds` scores."""
+    """The packs sorted into rounds, heaviest first: what `rounds` scores.
+
+    Left as they are where bins differ in capacity or a limit holds for all packs of a rank together.
+    """
     assert problem.bins_per_rank is not None
     assert problem.round_size is not None
-    if not (problem.capacity is None or isinstance(problem.capacity, int)) or problem.group_scope == "rank":
+    per_rank = (problem.group is not None and problem.group_scope == "rank") or problem.equal_count
+    if not (problem.capacity is None or isinstance(problem.capacity, int)) or (per_rank and problem.bins_per_rank > 1):
         return layout
     heaviest = np.argsort(-problem.pack_loads(layout), kind="stable")
     size, slots = problem.round_size, problem.bins_per_rank
