@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -76,6 +76,9 @@ class RecordAlgorithm:
 
     instance: Any
     name: str
+
+    keeps_order: ClassVar[bool] = True
+    """The bins stay where the object put them: it scores them there."""
 
     def __post_init__(self) -> None:
         if not callable(getattr(self.instance, "objective", None)):

@@ -90,7 +90,7 @@ class RecordForm:
         planner = self._planner_for(constraints, data_parallel_size, local_batch_size)
         reference = None if reference_bins is None else read_reference(reference_bins, batch)
         problem = build_problem(planner, batch, reference)
-        check_feasible(problem, lambda index: batch.describe(int(batch.by_key[index])))
+        check_feasible(problem, batch.describe_index)
         resolved = planner._algorithm
         check_supported(problem, resolved)
         layout: Assignment | None = resolved.instance.assign(problem)
@@ -98,7 +98,7 @@ class RecordForm:
             layout = problem.reference
         if layout is None:
             raise no_candidate(problem, resolved)
-        return audit(problem, layout, resolved.name).to_bins(keys_of(batch))
+        return audit(problem, layout, resolved.name, batch.describe_index).to_bins(keys_of(batch))
 
     def objective(self, rank_costs: Sequence[WorkloadCost]) -> float:
         """The largest `llm` cost, or the squared coefficient of variation of the `llm` costs (0 when all are 0).

@@ -374,3 +374,14 @@ def test_it_also_works_on_a_problem_alone():
     problem = Problem(tokens=COSTS, cost=COSTS, ranks=2, capacity=26, footprints=[[1]] * 8, budgets=[4])
     planner = Planner(data_parallel_size=2, algorithm=Snake())
     assert planner._algorithm.instance.assign(problem).to_bins() == [[0, 3, 4, 7], [1, 2, 5, 6]]
+
+
+def test_bins_stay_where_the_object_put_them():
+    algorithm = Snake()
+    algorithm.objective_name, algorithm.objective_group_size = "rounds", 2
+    plan = planner_of(algorithm, window=2).plan(COSTS)
+    assert plan.objective == "rounds"
+    assert plan.bins() == [[0, 7], [1, 6], [2, 5], [3, 4]]
+    lopsided = Returns(lambda bins: [bins[3] + bins[2][1:], bins[2][:1], bins[1], bins[0]])
+    lopsided.objective_name, lopsided.objective_group_size = "rounds", 2
+    assert planner_of(lopsided, window=2).plan(COSTS).bins() == [[3, 4, 5], [2], [1, 6], [0, 7]]
