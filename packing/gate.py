@@ -27,7 +27,13 @@ class Decision:
     gain: float | None
 
 
-def decide(before: int | None, after: int | None, min_balance_gain: float, *, unit: Fraction = Fraction(1)) -> Decision:
+def decide(
+    before: int | Fraction | None,
+    after: int | Fraction | None,
+    min_balance_gain: float,
+    *,
+    unit: Fraction = Fraction(1),
+) -> Decision:
     """Compares exact scores, lower is better.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -24,7 +24,7 @@ def rank_loads(pack_loads: Int64Array, ranks: int) -> Int64Array:
     return loads
 
 
-def squared_variation(loads: Int64Array) -> Fraction:
+def squared_variation(loads: Int64Array | Sequence[int]) -> Fraction:
     """The squared coefficient of variation, variance / mean**2, exactly; 0 when all loads are 0."""
     values = [int(load) for load in loads]
     total = sum(values)

@@ -8,27 +8,30 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from packing import _checks
+from packing._baseline import comparison, dealt_out
 from packing._build_problem import build_problem
 from packing._checks import Int64Array, shown
 from packing._explain import check_supported, no_candidate
 from packing._feasibility import check_feasible
-from packing._fixed_point import finite, to_float
 from packing._identities import environment, inputs_digest
+from packing._padding import padding_table
 from packing._samples import Batch, read_reference, read_samples
 from packing._version import __version__
+from packing.algorithms.adapter import RecordAlgorithm, RecordStep, adapted
 from packing.assignment import Assignment
 from packing.audit import audit, check_unchanged, inputs_of
 from packing.bounds import lower_bound
 from packing.errors import ConfigError
 from packing.gate import decide
-from packing.objectives import BALANCE_UNIT_BITS, Objective, get_objective, rank_loads
-from packing.plan import Comparison, Plan
+from packing.objectives import BALANCE_UNIT_BITS, Objective, get_objective
+from packing.plan import Plan
 from packing.problem import Problem
 from packing.registry import Resolved, resolve_algorithm, resolve_estimator
 
@@ -47,7 +50,7 @@ class Planner:
         seq_len: token cap of a packed row; None: no cap.
         local_batch_size: M, rows per rank and round; None: the smallest number that fits (1 where nothing limits).
         algorithm: a name ("lpt", "kk", "plugin/name"), a mapping with "name" and options, a class or factory, or an
-            object with `assign`.
+            object with `assign`; see `packing.algorithms.adapter` for those that work on records.
         estimator: the same for the cost of a sample, or a plain function of one record. None: a column "cost" or the
             records' own `cost.llm` where there is any, otherwise "tokens".
         objective: "makespan", "balance" or "rounds"; None: what the algorithm's config says, else "makespan".
@@ -63,7 +66,7 @@ class Planner:
             `group_scope` says. None values and -1 mark samples of no group.
         forbid: name of a column or feature; samples with different values never share a row.
         padding_cost: cost of t unused tokens of a row: {"linear": a, "quadratic": b}, or a function of t. Needs
-            `seq_len`.
+            `seq_len`. None: that of a record-style algorithm which has one.
         baseline: how samples are dealt out for comparison where there is no reference: "contiguous" or "round_robin".
 
     Raises:
@@ -112,11 +115,11 @@ class Planner:
             if value is not None and not isinstance(value, str):
                 raise ConfigError(f"`{name}` must be the name of a column, but got {shown(value)}.")
         put(self, "packing_budgets", _checked_budgets(self.packing_budgets))
-        resolved = resolve_algorithm(self.algorithm)
+        resolved = adapted(resolve_algorithm(self.algorithm))
         put(self, "_algorithm", resolved)
         put(self, "_estimator", _resolve_estimator(self.estimator))
         put(self, "_objective", get_objective(self._agreed_objective(resolved)))
-        put(self, "_pad_table", self._padding_table())
+        put(self, "_pad_table", padding_table(self._agreed_padding(resolved), self.seq_len))
         put(self, "_fingerprint", self._settings_fingerprint())
 
     @classmethod
@@ -162,20 +165,24 @@ class Planner:
         check_feasible(problem, batch.describe_index)
         resolved = self._algorithm
         check_supported(problem, resolved)
+        records = self._with_records(problem, batch)
         inputs = inputs_of(problem)
-        candidate = resolved.instance.assign(problem)
+        candidate = (records or resolved.instance).assign(problem)
         check_unchanged(problem, inputs, resolved.name)
         if candidate is not None:
             problem = _with_found_bins(problem, candidate)
             candidate = audit(problem, candidate, resolved.name, batch.describe_index)
         elif problem.reference is None:
             raise no_candidate(problem, resolved)
-        return self._accept(problem, candidate, batch, step)
+        return self._accept(problem, candidate, batch, step, records)
 
     # -------------------------------------------------------------------------------------------------- settings
 
     def _agreed_objective(self, resolved: Resolved) -> str:
         asked = resolved.objective
+        if resolved.record_style:
+            adapter: RecordAlgorithm = resolved.instance
+            return adapter.reported_objective(self.objective, asked)
         if asked is not None and self.objective is not None and asked != self.objective:
             raise ConfigError(
                 f"`objective` is {self.objective!r}, but the option of `algorithm` {resolved.name!r} says {asked!r}."
@@ -183,22 +190,11 @@ class Planner:
         chosen = asked if self.objective is None else self.objective
         return "makespan" if chosen is None else chosen
 
-    def _padding_table(self) -> Any:
-        """Cost of 0 .. seq_len unused tokens as int64 or float64, or None."""
-        if self.padding_cost is None:
-            return None
-        if self.seq_len is None:
-            raise ConfigError("`padding_cost` needs `seq_len`.")
-        if callable(self.padding_cost):
-            return finite("padding_cost", [self.padding_cost(unused) for unused in range(self.seq_len + 1)])
-        if not isinstance(self.padding_cost, Mapping) or set(self.padding_cost) - {"linear", "quadratic"}:
-            wanted = '{"linear": a, "quadratic": b} or a function'
-            raise ConfigError(f"`padding_cost` must be {wanted}, but got {shown(self.padding_cost)}.")
-        unused = list(range(self.seq_len + 1))
-        linear, quadratic = (self.padding_cost.get(name, 0) for name in ("linear", "quadratic"))
-        for name, value in (("linear", linear), ("quadratic", quadratic)):
-            _checks.real(f"padding_cost.{name}", value)
-        return finite("padding_cost", [linear * t + quadratic * t * t for t in unused])
+    def _agreed_padding(self, resolved: Resolved) -> Any:
+        own = resolved.instance.padding_cost if resolved.record_style else None
+        if own is not None and self.padding_cost is not None:
+            raise ConfigError(f"`padding_cost` must be None, because `algorithm` {resolved.name!r} has its own.")
+        return self.padding_cost if own is None else own
 
     def _settings_fingerprint(self) -> str:
         algorithm, estimator = self._algorithm, self._estimator
@@ -236,16 +232,26 @@ class Planner:
 
     # ------------------------------------------------------------------------------------------------- the answer
 
-    def _accept(self, problem: Problem, candidate: Assignment | None, batch: Batch, step: int) -> Plan:
+    def _with_records(self, problem: Problem, batch: Batch) -> RecordStep | None:
+        """What a record-style algorithm is asked instead; None for all others."""
+        if not self._algorithm.record_style:
+            return None
+        adapter: RecordAlgorithm = self._algorithm.instance
+        return adapter.bind(problem, batch, self.packing_budgets, lambda: dealt_out(problem, batch, self.baseline))
+
+    def _accept(
+        self, problem: Problem, candidate: Assignment | None, batch: Batch, step: int, records: RecordStep | None
+    ) -> Plan:
         objective = problem.objective
         keeps_order = getattr(self._algorithm.instance, "keeps_order", False)
         if candidate is not None and objective.name == "rounds" and not keeps_order:
             candidate = _into_rounds(problem, candidate)
-        after = None if candidate is None else problem.score(candidate)
-        before = None if problem.reference is None else problem.score(problem.reference)
+        score = problem.score if records is None else partial(records.score, problem)
+        after = None if candidate is None else score(candidate)
+        before = None if problem.reference is None else score(problem.reference)
         exponent = problem.cost_exponent
         unit = Fraction(2) ** -(exponent if objective.additive else BALANCE_UNIT_BITS)
-        decision = decide(before, after, self.min_balance_gain, unit=unit)
+        decision = decide(before, after, self.min_balance_gain, unit=unit if records is None else Fraction(1))
         layout = candidate if decision.accepted else problem.reference
         assert layout is not None
         assert problem.bins_per_rank is not None
@@ -271,26 +277,12 @@ class Planner:
             cost_exponent=exponent,
             pack_loads=_frozen(problem.pack_loads(layout)),
             bound=lower_bound(problem),
-            comparison=self._comparison(problem, by_position),
+            comparison=comparison(problem, batch, self.baseline),
             decision=decision,
             config_fingerprint=self.config_fingerprint,
             inputs_digest=inputs_digest(problem),
             environment=environment(),
         )
-
-    def _comparison(self, problem: Problem, by_position: Int64Array) -> Comparison:
-        layout, kind = problem.reference, "reference"
-        if layout is None:
-            kind, count = "baseline", problem.num_samples
-            places = np.arange(count) % problem.num_bins
-            if self.baseline == "contiguous":
-                places = np.arange(count) * problem.num_bins // count
-            bin_of = np.empty(count, np.int64)
-            bin_of[by_position] = places
-            layout = Assignment.from_bin_of(bin_of, problem.num_bins)
-        loads = rank_loads(problem.pack_loads(layout), problem.ranks)
-        over = 0 if problem.reference else int((layout.sums(problem.tokens) > problem.capacities()).sum())
-        return Comparison(kind, to_float(loads, problem.cost_exponent), over)
 
 
 def _frozen(array: Any) -> Any:

@@ -30,6 +30,8 @@ class Resolved:
         options: the options of the config, JSON values.
         objective: the objective that the config of the algorithm asks for, or None.
         distribution, version: where it comes from ("" for an object that was handed in).
+        record_style: True for an algorithm whose `assign` takes bins of sample keys (the keyword `reference_bins`)
+            instead of a Problem; the planner adapts it.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Resolved:
     objective: str | None
     distribution: str
     version: str
+    record_style: bool = False
 
     def identity(self) -> list[Any]:
         """What `config_fingerprint` hashes; options included, `objective` not (it is a setting of the planner)."""
@@ -86,7 +89,12 @@ def _named(offer: Offer, options: dict[str, Any]) -> Resolved:
     _check_instance(offer.kind, name, instance)
     recorded = {key: value for key, value in options.items() if key != "objective" or offer.kind != "algorithm"}
     capabilities = frozenset(offer.spec.capabilities)
-    return Resolved(name, instance, capabilities, recorded, objective, offer.distribution, offer.version)
+    record_style = offer.kind == "algorithm" and _is_record_style(instance)
+    if record_style and objective is not None and "objective" not in accepted:
+        raise ConfigError(
+            f"`algorithm` {name!r} has no option `objective` (got {shown(objective)}); it has an objective of its own."
+        )
+    return Resolved(name, instance, capabilities, recorded, objective, offer.distribution, offer.version, record_style)
 
 
 def _object(kind: Kind, instance: Any, source: Any) -> Resolved:
@@ -102,7 +110,8 @@ def _object(kind: Kind, instance: Any, source: Any) -> Resolved:
     if unknown:
         known = ", ".join(sorted(CAPABILITIES))
         raise PluginError(f"`capabilities` of {kind} {name!r} must be among {known}, but got {unknown}.")
-    return Resolved(name, instance, frozenset(capabilities), {}, None, "", "")
+    record_style = kind == "algorithm" and _is_record_style(instance)
+    return Resolved(name, instance, frozenset(capabilities), {}, None, "", "", record_style)
 
 
 def _check_instance(kind: Kind, name: str, instance: Any) -> None:
@@ -110,6 +119,19 @@ def _check_instance(kind: Kind, name: str, instance: Any) -> None:
         raise PluginError(f"algorithm {name!r} has no method `assign`: got {shown(instance)}.")
     if kind == "estimator" and not (callable(instance) and hasattr(instance, "columns")):
         raise PluginError(f"estimator {name!r} must have `columns` and be callable: got {shown(instance)}.")
+
+
+def _is_record_style(instance: Any) -> bool:
+    """By signature, never by class: `assign` takes the keyword `reference_bins`."""
+    function = getattr(instance.assign, "__func__", instance.assign)
+    return _takes_reference(function) if inspect.isfunction(function) else _takes_reference.__wrapped__(function)
+
+
+@functools.lru_cache(maxsize=64)
+def _takes_reference(function: Callable[..., Any]) -> bool:
+    # Reading a signature takes as long as the rest of resolving a name: kept for functions, which are hashable.
+    taken = (_parameters(function) or {}).get("reference_bins")
+    return taken is not None and taken.kind in (taken.POSITIONAL_OR_KEYWORD, taken.KEYWORD_ONLY)
 
 
 def _factory(offer: Offer) -> Callable[..., Any]:
