@@ -16,7 +16,7 @@ from packing import Planner
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("PACKING_DATA", ROOT.parent / "shared" / "data")) / "lengths"
-RANKS, STEPS = 64, 30
+RANKS, STEPS = 64, 10
 
 # name of the length file, what it is, token cap of a row, samples in a step
 INSTANCES = (
