@@ -112,6 +112,24 @@ def test_the_order_of_keyed_samples_plays_no_part(sample, algorithm):
     assert [order[members].tolist() for members in permuted.bins()] == plan.bins()
 
 
+@pytest.mark.parametrize("slack", [1.05, 1.0])
+def test_repaired_pairs_stay_within_their_caps(sample, slack):
+    """Full rows: where greedy placement fails, the reference is kept or improved, never broken."""
+    reference = planner("best_fit_decreasing", 8, cap_of(sample, 8, slack), estimator="attention").plan(sample)
+    made = planner(
+        "feasible_lpt", 8, reference.seq_len, estimator="attention", local_batch_size=reference.bins_per_rank
+    )
+    plan = made.plan(sample, reference.bins())
+    check(plan, sample)
+    assert plan.rank_loads.max() <= reference.rank_loads.max()
+    order = np.random.default_rng(29).permutation(sample.size)
+    places = np.argsort(order)
+    permuted = {"length": sample[order], "key": order}
+    keyed = {"length": sample, "key": np.arange(sample.size)}
+    moved = [places[members].tolist() for members in reference.bins()]
+    assert made.plan(permuted, moved).digest == made.plan(keyed, reference.bins()).digest
+
+
 @pytest.mark.parametrize("algorithm", ORDER_FREE)
 def test_permuted_lengths_keep_the_lengths_in_every_bin(sample, algorithm):
     made = planner(algorithm, 8, cap_of(sample, 8, 1.3), estimator="attention")

@@ -52,6 +52,7 @@ def steps(draw):
         "max_items": settings["max_items"],
         "budgets": "memory" in samples,
     }
+    wanted["open_bins"] = settings["local_batch_size"] is None and settings["seq_len"] is not None
     wanted |= {"group": "group" in settings, "forbid": "forbid" in settings, "pad_cost": "padding_cost" in settings}
     needs = {name for name, needed in wanted.items() if needed}
     able = [name for name in BUILTINS if needs <= resolve_algorithm(name).capabilities]
