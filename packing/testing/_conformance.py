@@ -47,12 +47,18 @@ class AlgorithmConformance:
     seed: ClassVar[int] = 0
     instances: ClassVar[Sequence[Instance] | None] = None
 
-    @pytest.fixture(scope="class")
-    def examination(self, request: pytest.FixtureRequest) -> AlgorithmExamination:
-        """The algorithm with its instances and first answers, once for all checks."""
-        cls = request.cls
-        checked_declarations("expected_failures", cls.expected_failures, list(ALGORITHM_CHECKS))
-        return AlgorithmExamination(cls.config, seed=cls.seed, no_candidate=cls.no_candidate, given=cls.instances)
+    _examination: ClassVar[AlgorithmExamination]
+
+    @pytest.fixture
+    def examination(self) -> AlgorithmExamination:
+        """The algorithm with its instances and first answers, once for all checks of the class."""
+        cls = type(self)
+        if "_examination" not in vars(cls):
+            checked_declarations("expected_failures", cls.expected_failures, list(ALGORITHM_CHECKS))
+            cls._examination = AlgorithmExamination(
+                cls.config, seed=cls.seed, no_candidate=cls.no_candidate, given=cls.instances
+            )
+        return cls._examination
 
     @pytest.mark.parametrize("check", ALGORITHM_CHECKS)
     def test_conformance(self, check: str, examination: AlgorithmExamination) -> None:
@@ -76,6 +82,8 @@ class EstimatorConformance:
     expected_failures: ClassVar[Mapping[str, str]] = {}
     seed: ClassVar[int] = 0
 
+    _examination: ClassVar[EstimatorExamination]
+
     def make_columns(self, lengths: npt.NDArray[np.int64]) -> Mapping[str, Any]:
         """The columns besides "length" for samples of these lengths, int64[N]; override it for special values.
 
@@ -83,13 +91,16 @@ class EstimatorConformance:
         """
         raise NotImplementedError
 
-    @pytest.fixture(scope="class")
-    def examination(self, request: pytest.FixtureRequest) -> EstimatorExamination:
-        """The estimator with its tables and first answers, once for all checks."""
-        cls = request.cls
-        checked_declarations("expected_failures", cls.expected_failures, list(ESTIMATOR_CHECKS))
-        special = cls.make_columns is not EstimatorConformance.make_columns
-        return EstimatorExamination(cls.config, seed=cls.seed, columns=cls().make_columns if special else None)
+    @pytest.fixture
+    def examination(self) -> EstimatorExamination:
+        """The estimator with its tables and first answers, once for all checks of the class."""
+        cls = type(self)
+        if "_examination" not in vars(cls):
+            checked_declarations("expected_failures", cls.expected_failures, list(ESTIMATOR_CHECKS))
+            special = cls.make_columns is not EstimatorConformance.make_columns
+            columns = self.make_columns if special else None
+            cls._examination = EstimatorExamination(cls.config, seed=cls.seed, columns=columns)
+        return cls._examination
 
     @pytest.mark.parametrize("check", ESTIMATOR_CHECKS)
     def test_conformance(self, check: str, examination: EstimatorExamination) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from packing import Planner
+from packing import Planner, SampleMetadata
 from packing.registry import resolve_estimator
 from packing.testing._answers import CostAnswer, ask_for_costs
 from packing.testing._examination import run_in_threads
@@ -137,12 +137,22 @@ def reads_declared_columns(exam: EstimatorExamination) -> Findings:
 
 
 def plans(exam: EstimatorExamination) -> Findings:
-    """The planner balances by its costs."""
+    """The planner balances by its costs, whether samples come as columns or as records, to the same plan."""
     table = exam.fresh("random")
-    try:
-        Planner(data_parallel_size=8, algorithm="lpt", estimator=exam.config).plan(table)
-    except Exception as error:
-        yield f"table 'random': the planner raised {type(error).__name__}: {error}"
+    values = {name: np.asarray(column).tolist() for name, column in table.items() if name != "length"}
+    records = [
+        SampleMetadata(pack_tokens=length, features={name: column[at] for name, column in values.items()})
+        for at, length in enumerate(table["length"].tolist())
+    ]
+    plans = []
+    for form, samples in (("columns", table), ("records", records)):
+        try:
+            planner = Planner(data_parallel_size=8, algorithm="lpt", estimator=exam.config)
+            plans.append(planner.plan(samples))
+        except Exception as error:
+            yield f"table 'random': with {form}, the planner raised {type(error).__name__}: {error}"
+    if len(plans) == 2 and plans[0] != plans[1]:
+        yield "table 'random': columns and records of the same samples give different plans"
 
 
 # ------------------------------------------------------------------------------------------------ the same everywhere
@@ -175,9 +185,9 @@ def same_after_relabelling(exam: EstimatorExamination) -> Findings:
     """A sample costs the same wherever it stands among the others."""
     generator = np.random.default_rng(0)
     for name, first in exam.answers.items():
-        if first.costs is None:
-            continue
         count = exam.tables[name]["length"].size
+        if first.costs is None or first.costs.shape != (count,):
+            continue
         for order in (np.arange(count)[::-1], generator.permutation(count)):
             moved = {column: np.asarray(values)[order] for column, values in exam.fresh(name).items()}
             if ask_for_costs(exam.estimator, moved) != CostAnswer(first.costs[order]):
