@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,8 @@ import yaml
 
 import packing
 from packing import Planner
+from packing.plugin import AlgorithmSpec
+from packing.testing import temporary_plugin
 from tests.conftest import ROOT
 
 STARTER = ROOT / "plugins" / "packing-starter"
@@ -106,8 +109,7 @@ def test_whoever_follows_the_readme_gets_a_plugin(starter):
         assert rows[name]["load_seconds"] > 0
     assert not [name for name in rows if name.startswith("starter")]
 
-    function = 'packing() { "$PACKING_PYTHON" -m packing "$@"; }\n'
-    script = function.replace("$PACKING_PYTHON", sys.executable) + choose
+    script = f'packing() {{ {shlex.quote(sys.executable)} -m packing "$@"; }}\n{choose}'
     out = run(["bash", "-euo", "pipefail", "-c", script], acme, acme)
     assert re.search(r"^algorithm +acme/snake$", out, flags=re.MULTILINE), out
     assert re.search(r"^acme/snake +512 ", out, flags=re.MULTILINE), out
@@ -120,18 +122,13 @@ def test_whoever_follows_the_readme_gets_a_plugin(starter):
 
 
 def test_the_block_is_a_planner_once_the_plugin_is_there(monkeypatch, starter):
-    import types
-
-    from packing.plugin import AlgorithmSpec
-    from packing.testing import temporary_plugin
-
     monkeypatch.syspath_prepend(str(starter))
     block = yaml.safe_load(blocks("yaml")[0])
     spec = AlgorithmSpec("snake", "packing_starter.snake:Snake", capabilities={"capacity", "multi_bin"})
     with temporary_plugin("acme", algorithms=[spec]):
         assert Planner.from_config(block).plan([100] * 512).num_bins == 512
     for name in [name for name in sys.modules if name.startswith("packing_starter")]:
-        assert isinstance(sys.modules.pop(name), types.ModuleType)
+        del sys.modules[name]
 
 
 def test_ci_follows_the_readme_with_real_wheels():
