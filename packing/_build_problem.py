@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from packing._checks import Int64Array
+from packing._checks import LARGEST, Int64Array
 from packing._fixed_point import finite, quantise_budget, quantise_costs
 from packing._samples import Batch
 from packing.assignment import Assignment
@@ -34,8 +34,7 @@ def build_problem(planner: Planner, batch: Batch, reference: list[Int64Array] | 
     cost = finite("cost", _costs(planner, batch), length=batch.lengths.size)
     fixed, pad_cost, exponent = quantise_costs(cost, planner._pad_table, bins)
     footprints, budgets = _budgets(planner, batch)
-    alignment = planner.alignment
-    tokens = batch.lengths if alignment == 1 else -(-batch.lengths // alignment) * alignment
+    tokens = _aligned(batch.lengths, planner.alignment)
     group, forbid = _labels(planner, batch, "group"), _labels(planner, batch, "forbid")
     problem = Problem(
         tokens=tokens[order],
@@ -72,6 +71,15 @@ def _bins_per_rank(planner: Planner, ranks: int, reference_count: int | None) ->
     return planner.local_batch_size if limited or planner.local_batch_size is not None else 1
 
 
+def _aligned(lengths: Int64Array, alignment: int) -> Int64Array:
+    if int(lengths.max()) > LARGEST - alignment:
+        at = int(np.argmax(lengths))
+        raise ConfigError(
+            f"`samples` must hold lengths of at most 2**62 after `alignment`, but got {lengths[at]} at index {at}."
+        )
+    return lengths if alignment == 1 else -(-lengths // alignment) * alignment
+
+
 def _costs(planner: Planner, batch: Batch) -> Any:
     resolved = planner._estimator
     if resolved is not None:
@@ -101,12 +109,14 @@ def _labels(planner: Planner, batch: Batch, option: str) -> Int64Array | None:
     name = getattr(planner, option)
     if name is None:
         return None
-    values = np.asarray(batch.column(option, name))
+    values = batch.column(option, name)
     if values.shape != (batch.lengths.size,):
         raise ConfigError(f"`{option}` column {name!r} must have one value for each sample, got {values.shape}.")
     none = np.asarray([value is None for value in values]) if values.dtype == object else np.zeros(values.size, bool)
     if option == "group" and values.dtype.kind in "if":
         none |= values == -1
+    elif option == "group" and values.dtype == object:
+        none |= np.asarray([isinstance(value, (int, float)) and value == -1 for value in values])
     elif option == "forbid" and none.any():
         raise ConfigError(f"`forbid` column {name!r} must have a value for each sample, but has None.")
     labels = np.full(values.size, -1, np.int64)
@@ -125,7 +135,7 @@ def _with_reference(problem: Problem, bins: list[Int64Array], batch: Batch) -> P
     index_of = np.empty_like(batch.by_key)
     index_of[batch.by_key] = np.arange(batch.by_key.size)
     layout = Assignment.from_bins([index_of[members] for members in bins])
-    wrong = first_violation(problem, layout)
+    wrong = first_violation(problem, layout, batch.describe_index)
     if wrong is not None:
         raise ConfigError(f"`reference_bins` must be a valid layout, but {wrong}.")
     return replace(problem, reference=layout)

@@ -12,9 +12,24 @@ import numpy.typing as npt
 
 from packing.errors import ConfigError
 
-__all__ = ["Int64Array", "boolean", "fraction", "integer", "integers", "one_of", "optional_integer", "real", "shown"]
+__all__ = [
+    "LARGEST",
+    "Int64Array",
+    "boolean",
+    "first_bool",
+    "fraction",
+    "integer",
+    "integers",
+    "one_of",
+    "optional_integer",
+    "real",
+    "shown",
+]
 
 Int64Array = npt.NDArray[np.int64]
+
+LARGEST = 2**62
+"""The largest limit or size: the sum of two still fits into an int64."""
 
 
 def shown(value: object, limit: int = 80) -> str:
@@ -23,8 +38,8 @@ def shown(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def integer(name: str, value: Any, *, minimum: int | None = None, below: int | None = None) -> int:
-    """An integer (NumPy integers included, bools not), at least `minimum` and below `below`."""
+def integer(name: str, value: Any, *, minimum: int | None = None, maximum: int | None = None) -> int:
+    """An integer (NumPy integers included, bools not), at least `minimum` and at most `maximum`."""
     kind = {None: "an integer", 0: "a non-negative integer", 1: "a positive integer"}.get(
         minimum, f"an integer of at least {minimum}"
     )
@@ -36,15 +51,14 @@ def integer(name: str, value: Any, *, minimum: int | None = None, below: int | N
         raise ConfigError(f"`{name}` must be {kind}, but got {shown(value)}.") from None
     if minimum is not None and number < minimum:
         raise ConfigError(f"`{name}` must be {kind}, but got {number}.")
-    if below is not None and number >= below:
-        limit = f"2**{below.bit_length() - 1}" if below & (below - 1) == 0 else str(below)
-        raise ConfigError(f"`{name}` must be below {limit}, but got {shown(number)}.")
+    if maximum is not None and number > maximum:
+        raise ConfigError(f"`{name}` must be {kind} of at most {maximum}, but got {number}.")
     return number
 
 
-def optional_integer(name: str, value: Any, *, minimum: int | None = None, below: int | None = None) -> int | None:
+def optional_integer(name: str, value: Any, *, minimum: int | None = None, maximum: int | None = None) -> int | None:
     """`integer`, or None."""
-    return None if value is None else integer(name, value, minimum=minimum, below=below)
+    return None if value is None else integer(name, value, minimum=minimum, maximum=maximum)
 
 
 def real(name: str, value: Any, *, minimum: float = 0.0) -> float:
@@ -83,6 +97,13 @@ def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
     return value
 
 
+def first_bool(values: Any) -> int | None:
+    """Where a list or tuple holds a bool, which NumPy would take for a number among numbers."""
+    if not isinstance(values, (list, tuple)) or not {bool, np.bool_} & set(map(type, values)):
+        return None
+    return next(at for at, value in enumerate(values) if isinstance(value, (bool, np.bool_)))
+
+
 def integers(name: str, values: Any, *, minimum: int = 0) -> Int64Array:
     """A one-dimensional array of whole numbers of at least `minimum`, as a new C-contiguous int64[N].
 
@@ -96,7 +117,11 @@ def integers(name: str, values: Any, *, minimum: int = 0) -> Int64Array:
         raise ConfigError(f"`{name}` must be one-dimensional, but got shape {array.shape}.")
     if array.size == 0:
         return np.empty(0, np.int64)
+    at = first_bool(values)
+    if at is not None:
+        raise ConfigError(f"`{name}` must hold integers, but got {values[at]!r} at index {at}.")
     if array.dtype.kind == "f":
+        array = array.astype(np.float64)
         wrong = ~np.isfinite(array)
         whole = np.where(wrong, 0.5, array)
         wrong |= (whole != np.floor(whole)) | (np.abs(whole) >= 2.0**53)
@@ -107,9 +132,13 @@ def integers(name: str, values: Any, *, minimum: int = 0) -> Int64Array:
         if array.max() > np.iinfo(np.int64).max:
             raise ConfigError(f"`{name}` must fit into 64-bit integers, but got {array.max().item()}.")
     elif array.dtype.kind != "i":
-        at = next((i for i, value in enumerate(array.tolist()) if not isinstance(value, int) or value is True), 0)
+        listed = array.tolist()
+        at = next((i for i, v in enumerate(listed) if not isinstance(v, int) or isinstance(v, bool)), -1)
+        if at < 0:  # Python integers that NumPy could not take as such
+            at = max(range(len(listed)), key=lambda i: abs(listed[i]))
+            raise ConfigError(f"`{name}` must fit into 64-bit integers, but got {shown(listed[at])} at index {at}.")
         raise ConfigError(
-            f"`{name}` must hold integers, but got dtype {array.dtype} with {shown(array[at])} at index {at}."
+            f"`{name}` must hold integers, but got dtype {array.dtype} with {shown(listed[at])} at index {at}."
         )
     result = np.array(array, dtype=np.int64, order="C")
     if result.min() < minimum:

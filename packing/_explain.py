@@ -31,7 +31,8 @@ def no_candidate(problem: Problem, resolved: Resolved) -> NoCandidateError:
 
 def _missing(problem: Problem, capabilities: frozenset[str]) -> frozenset[str]:
     needs = problem.needs()
-    if not capabilities & OBJECTIVES.keys():  # indifferent to the objective
+    # "rounds" is also the feature of several rounds in one step, so alone it does not name an objective.
+    if not capabilities & (OBJECTIVES.keys() - {"rounds"}):  # indifferent to the objective
         needs -= {problem.objective.name}
     return needs - capabilities
 
@@ -51,7 +52,7 @@ def _limits(problem: Problem) -> str:
     if problem.capacity is not None:
         share = ""
         if problem.bins_per_rank is not None:
-            share = f" ({int(problem.tokens.sum()) / int(problem.capacities().sum()):.2%} full)"
+            share = f" ({int(problem.tokens.sum()) / sum(problem.capacities().tolist()):.2%} full)"
         parts.append(f"of {problem.max_capacity} tokens{share}")
     limits = [f"budget {name!r}" for name in problem.budget_names]
     limits += [name for name in ("max_items", "group", "forbid") if getattr(problem, name) is not None]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from packing._checks import Int64Array, shown
+from packing._checks import Int64Array, first_bool, shown
 from packing.errors import ConfigError
 
 __all__ = ["SUM_BITS", "exact_sum", "finite", "is_whole", "quantise_budget", "quantise_costs", "to_float"]
@@ -30,6 +30,9 @@ def finite(name: str, values: Any, *, length: int | None = None) -> Numbers:
         raise ConfigError(f"`{name}` must be {wanted}, but got shape {array.shape}.")
     if array.size == 0:
         return np.empty(0, np.int64)
+    at = first_bool(values)
+    if at is not None:
+        raise ConfigError(f"`{name}` must hold numbers, but got {values[at]!r} at index {at}.")
     if array.dtype.kind in "iu":
         if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
             raise ConfigError(f"`{name}` overflows a 64-bit integer: got {array.max().item()}.")
@@ -81,6 +84,9 @@ def quantise_costs(cost: Numbers, pad_cost: Numbers | None, num_bins: int) -> tu
 
     Returns:
         (cost int64[N], pad_cost int64[T+1] or None, e).
+
+    Raises:
+        ConfigError: a sum could exceed the range of a double, so that no load could be shown.
     """
     parts = [(cost, cost.size)] if pad_cost is None else [(cost, cost.size), (pad_cost, num_bins)]
     if all(is_whole(values) for values, _ in parts):
@@ -89,6 +95,9 @@ def quantise_costs(cost: Numbers, pad_cost: Numbers | None, num_bins: int) -> tu
         if total < 1 << SUM_BITS:
             return whole[0], whole[1] if len(whole) > 1 else None, 0
     bits = max(_bits(values.max(initial=0).item()) + count.bit_length() for values, count in parts)
+    if bits + len(parts) - 1 > 1023:  # every sum must also be a double, for display
+        largest = max(values.max(initial=0).item() for values, _ in parts)
+        raise ConfigError(f"`cost` overflows: the sum of all costs must stay below 2**1023, but one is {largest!r}.")
     exponent = SUM_BITS - (bits + len(parts) - 1)
     if all(is_whole(values) for values, _ in parts):
         exponent = min(exponent, 0)
@@ -109,6 +118,7 @@ def quantise_budget(footprint: Numbers, budget: float | int) -> tuple[Int64Array
     if is_whole(footprint) and is_whole(limit):
         exponent = min(exponent, 0)
     up = np.ceil(_scaled(footprint, exponent)).astype(np.int64)
+    up = np.maximum(up, footprint > 0)  # the scaled value may have underflowed to 0
     return up, int(np.floor(_scaled(limit, exponent))[0])
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from packing._checks import shown
+from packing import _checks
+from packing._checks import Int64Array, shown
+from packing._fixed_point import SUM_BITS, exact_sum, finite
 from packing.bounds import Bound
 from packing.errors import ConfigError
 from packing.gate import Decision
+from packing.objectives import OBJECTIVES
 from packing.plan import Comparison, Plan
 
 __all__ = ["SCHEMA", "decode", "encode"]
@@ -54,51 +60,137 @@ def encode(plan: Plan, indent: int | None) -> str:
     # For readers; `from_json` computes them again.
     body["rank_loads"] = plan.rank_loads.tolist()
     body["bin_tokens"] = plan.bin_tokens.tolist()
-    body["metrics"] = plan.metrics
+    body["metrics"] = {
+        name: value if isinstance(value, str) or math.isfinite(value) else None for name, value in plan.metrics.items()
+    }
     body["environment"] = dict(plan.environment)
     body["digest"] = plan.digest
+    body["checksum"] = _checksum(body)
     return json.dumps(body, indent=indent, allow_nan=False)
 
 
 def decode(text: str | bytes) -> Plan:
     """See `Plan.from_json`."""
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise ConfigError(f"this is no plan: it must be JSON text, but got {shown(text)}.")
     try:
         body = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"this is no plan: {error}.") from None
     if not isinstance(body, dict) or body.get("kind") != "packing.plan":
         raise ConfigError(f"this is no plan: it must be an object of kind 'packing.plan', but got {shown(body)}.")
-    schema = body.get("schema")
-    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
-        raise ConfigError(f"this plan's `schema` must be a positive integer, but got {shown(schema)}.")
+    schema = _checks.integer("schema", body.get("schema"), minimum=1)
     if schema > SCHEMA:
         raise ConfigError(
             f"this plan has schema {schema}, written by a newer version of packing; this version reads up to {SCHEMA}."
         )
+    if body.get("checksum") != _checksum(body):
+        raise ConfigError("this plan was changed after it was written: its checksum does not match its content.")
     try:
         plan = _build(body)
-        digest = plan.digest
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-        raise ConfigError(f"this plan is damaged: {type(error).__name__}: {error}.") from None
-    if digest != body.get("digest"):
+    except KeyError as error:
+        raise ConfigError(f"this plan is damaged: it has no {error}.") from None
+    except (ConfigError, ValueError, TypeError, OverflowError) as error:
+        raise ConfigError(f"this plan is damaged: {error}") from None
+    if plan.digest != body.get("digest"):
         raise ConfigError("this plan was changed after it was written: its digest does not match its content.")
     return plan
 
 
+def _checksum(body: dict[str, Any]) -> str:
+    """Of everything in the file but itself; the digest leaves out what follows from the inputs and the layout."""
+    rest = {name: value for name, value in body.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
 def _build(body: dict[str, Any]) -> Plan:
-    arrays = {name: np.asarray(body[name], dtype) for name, dtype in _ARRAYS.items()}
-    keys = None if body["keys"] is None else np.asarray(body["keys"], np.int64).reshape(-1, 3)
-    for array in [*arrays.values(), *([] if keys is None else [keys])]:
-        array.flags.writeable = False
-    baseline, decision = body["baseline"], body["decision"]
+    ranks = _checks.integer("data_parallel_size", body["data_parallel_size"], minimum=1)
+    window = _checks.integer("window", body["window"], minimum=1)
+    bins_per_rank = _checks.integer("bins_per_rank", body["bins_per_rank"], minimum=1)
+    exponent = _checks.integer("cost_exponent", body["cost_exponent"])
+    columns = _columns(body, ranks * window * bins_per_rank)
+    bound = _mapping(body, "lower_bound")
+    score = _checks.integer("lower_bound.score", bound["score"], minimum=0)
+    # What every cost stays below, in the unit of the costs: the largest double is just under 2**1024.
+    if abs(exponent) > 1200 or max(exact_sum(columns["pack_loads"]), score).bit_length() - exponent > 1023:
+        raise ConfigError(f"`cost_exponent` must keep the loads finite, but got {exponent}.")
     return Plan(
-        **{name: body[name] for name in _SCALARS},
-        **arrays,  # type: ignore[arg-type]
-        sample_keys=keys,
-        bound=Bound(**body["lower_bound"]),
-        comparison=Comparison(
-            baseline["kind"], np.asarray(baseline["rank_loads"], np.float64), baseline["num_overflowing_bins"]
+        **columns,
+        algorithm=_text(body, "algorithm"),
+        estimator=_text(body, "estimator"),
+        config_fingerprint=_text(body, "config_fingerprint"),
+        inputs_digest=_text(body, "inputs_digest"),
+        objective=_checks.one_of("objective", body["objective"], OBJECTIVES),
+        step=_checks.integer("step", body["step"], minimum=0),
+        data_parallel_size=ranks,
+        window=window,
+        bins_per_rank=bins_per_rank,
+        seq_len=_checks.optional_integer("seq_len", body["seq_len"], minimum=1),
+        cost_exponent=exponent,
+        sample_keys=None if body["keys"] is None else _keys(body["keys"], columns["items"].size),
+        bound=Bound(
+            score, _text(bound, "name"), _text(bound, "explanation"), _checks.real("lower_bound.floor", bound["floor"])
         ),
-        decision=Decision(**decision),
-        environment=body["environment"],
+        comparison=_comparison(_mapping(body, "baseline"), ranks * window),
+        decision=_decision(_mapping(body, "decision")),
+        environment={name: _text(_mapping(body, "environment"), name) for name in body["environment"]},
     )
+
+
+def _columns(body: dict[str, Any], num_bins: int) -> dict[str, Any]:
+    """The arrays of a plan, which must fit together."""
+    columns = {
+        name: _checks.integers(name, body[name], minimum=1 if name in ("lengths", "tokens") else 0) for name in _ARRAYS
+    }
+    offsets, items = columns["offsets"], columns["items"]
+    sizes = dict.fromkeys(_ARRAYS, items.size) | {"offsets": num_bins + 1, "pack_loads": num_bins}
+    for name, size in sizes.items():
+        if columns[name].size != size:
+            raise ConfigError(f"`{name}` must have {size} values, but has {columns[name].size}.")
+    if offsets[0] != 0 or offsets[-1] != items.size or (offsets[1:] < offsets[:-1]).any():
+        raise ConfigError(f"`offsets` must ascend from 0 to {items.size}, but got {shown(offsets.tolist())}.")
+    if not np.array_equal(np.sort(items), np.arange(items.size)):
+        raise ConfigError(f"`items` must hold each of the {items.size} samples once, but got {shown(items.tolist())}.")
+    for name in ("lengths", "tokens", "fixed_costs", "pack_loads"):
+        if exact_sum(columns[name]) >= 1 << SUM_BITS:
+            raise ConfigError(f"`{name}` must have a sum below 2**{SUM_BITS}.")
+    if (columns["tokens"] < columns["lengths"]).any():
+        raise ConfigError("`tokens` must not be smaller than `lengths`.")
+    return {name: column.astype(_ARRAYS[name]) for name, column in columns.items()}
+
+
+def _keys(rows: Any, num_samples: int) -> Int64Array:
+    keys = np.asarray(rows)
+    if keys.shape != (num_samples, 3):
+        raise ConfigError(f"`keys` must have {num_samples} rows of three integers, but got shape {keys.shape}.")
+    return _checks.integers("keys", keys.reshape(-1)).reshape(keys.shape)
+
+
+def _comparison(part: Mapping[str, Any], num_ranks: int) -> Comparison:
+    kind = _checks.one_of("baseline.kind", part["kind"], ("reference", "baseline"))
+    loads = finite("baseline.rank_loads", part["rank_loads"], length=num_ranks).astype(np.float64)
+    if not math.isfinite(float(loads.max()) * num_ranks):
+        raise ConfigError("`baseline.rank_loads` must have a finite sum.")
+    over = _checks.integer("baseline.num_overflowing_bins", part["num_overflowing_bins"], minimum=0)
+    return Comparison(kind, loads, over)
+
+
+def _decision(part: Mapping[str, Any]) -> Decision:
+    numbers = [
+        None if part[name] is None else _checks.real(f"decision.{name}", part[name], minimum=-math.inf)
+        for name in ("before", "after", "gain")
+    ]
+    return Decision(_checks.boolean("decision.accepted", part["accepted"]), _text(part, "reason"), *numbers)
+
+
+def _mapping(body: dict[str, Any], name: str) -> dict[str, Any]:
+    value = body[name]
+    if not isinstance(value, dict):
+        raise ConfigError(f"`{name}` must be an object, but got {shown(value)}.")
+    return value
+
+
+def _text(part: Mapping[str, Any], name: str) -> str:
+    if not isinstance(part[name], str):
+        raise ConfigError(f"`{name}` must be text, but got {shown(part[name])}.")
+    return str(part[name])

@@ -35,12 +35,12 @@ class Batch:
     records: Sequence[SampleMetadata] | None
     by_key: Int64Array
 
-    def column(self, option: str, name: str) -> Any:
+    def column(self, option: str, name: str) -> npt.NDArray[Any]:
         """The column that an option names, or a ConfigError that lists those there are."""
         try:
-            return self.columns[name]
+            return _as_array(name, self.columns[name])
         except KeyError:
-            there = ", ".join(sorted(self.columns))
+            there = ", ".join(sorted(map(str, self.columns)))
             raise ConfigError(f"`{option}` names the column {name!r}, but the samples have: {there}.") from None
 
     def describe(self, position: int) -> str:
@@ -48,6 +48,10 @@ class Batch:
         if self.keys is None:
             return f"sample {position}"
         return f"sample {position} with key {tuple(self.keys[position].tolist())}"
+
+    def describe_index(self, index: int) -> str:
+        """The same for an index of the problem, which is in key order."""
+        return self.describe(int(self.by_key[index]))
 
 
 class _RecordColumns(Mapping[str, Any]):
@@ -59,10 +63,22 @@ class _RecordColumns(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._columns:
-            self._columns[name] = np.asarray(
-                [r.packing_costs[name] if name in r.packing_costs else r.features[name] for r in self._records]
-            )
+            self._columns[name] = self._collected(name)
         return self._columns[name]
+
+    def _collected(self, name: str) -> Any:
+        values: list[Any] = []
+        for record in self._records:
+            for source in (record.packing_costs, record.features):
+                if name in source:
+                    values.append(source[name])
+                    break
+        if not values:
+            raise KeyError(name)
+        if len(values) < len(self._records):
+            at = next(i for i, r in enumerate(self._records) if name not in r.packing_costs and name not in r.features)
+            raise ConfigError(f"`samples` must all have {name!r}, but the record at index {at} has not.")
+        return _as_array(name, values)
 
     def __iter__(self) -> Iterator[str]:
         names = {"length"}
@@ -72,6 +88,15 @@ class _RecordColumns(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(list(iter(self)))
+
+
+def _as_array(name: str, values: Any) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ConfigError(
+            f"`samples[{name!r}]` must have one value for each sample, but got {shown(values)}."
+        ) from None
 
 
 def read_samples(samples: Any) -> Batch:
@@ -91,10 +116,12 @@ def read_samples(samples: Any) -> Batch:
         lengths = _lengths("samples['length']", samples["length"])
         columns = dict(samples) | {"length": lengths}
         for name, values in columns.items():
-            if len(values) != lengths.size:
-                raise ConfigError(
-                    f"`samples[{name!r}]` must have {lengths.size} values like 'length', but has {len(values)}."
-                )
+            try:
+                got = f"has {len(values)}" if len(values) != lengths.size else None
+            except TypeError:
+                got = f"got {shown(values)}"
+            if got:
+                raise ConfigError(f"`samples[{name!r}]` must have {lengths.size} values like 'length', but {got}.")
         if "key" in samples:
             keys = _key_rows(samples["key"])
     elif isinstance(samples, Sequence) and len(samples) and isinstance(samples[0], SampleMetadata):
@@ -102,7 +129,7 @@ def read_samples(samples: Any) -> Batch:
             if not isinstance(record, SampleMetadata):
                 raise ConfigError(f"`samples` must all be records, but got {shown(record)} at index {position}.")
         records = samples
-        lengths = np.asarray([record.pack_tokens for record in records], np.int64)
+        lengths = _checks.integers("pack_tokens", [record.pack_tokens for record in records], minimum=1)
         columns = _RecordColumns(records, lengths)
         keys = _record_keys(records)
     else:
@@ -140,9 +167,8 @@ def _record_keys(records: Sequence[SampleMetadata]) -> Int64Array | None:
         return None
     if keyless:
         raise ConfigError(f"`samples` must all have a key or none, but the record at index {keyless[0]} has none.")
-    return np.asarray(
-        [(r.key.reader_rank, r.key.dataset_index, r.key.global_sample_position) for r in records if r.key], np.int64
-    )
+    columns = ("reader_rank", "dataset_index", "global_sample_position")
+    return np.stack([_checks.integers(f"key.{name}", [getattr(r.key, name) for r in records]) for name in columns], 1)
 
 
 def _key_order(keys: Int64Array | None, count: int) -> Int64Array:
@@ -195,6 +221,10 @@ def _position(key: Any, where: Mapping[tuple[int, ...], int], index: int) -> int
         row = (*key, 0, 0)[: max(3, len(key))]
     else:
         raise ConfigError(f"`reference_bins[{index}]` mixes keys and positions: got {shown(key)}.")
-    if row not in where:
+    try:
+        known = row in where
+    except TypeError:  # not even hashable
+        known = False
+    if not known:
         raise ConfigError(f"`reference_bins[{index}]` holds the key {row}, but no sample has it.")
     return where[row]

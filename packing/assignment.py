@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from packing._checks import shown
 from packing.errors import ConfigError
 
 __all__ = ["Assignment"]
@@ -18,10 +19,13 @@ Key = TypeVar("Key")
 Int32Array = npt.NDArray[np.int32]
 
 
-def _frozen_int32(values: Any) -> Int32Array:
-    array = np.ascontiguousarray(values, dtype=np.int32)
-    if array is values or array.base is not None:
-        array = array.copy()
+def _frozen_int32(name: str, values: Any) -> Int32Array:
+    source = np.asarray(values)
+    if source.ndim != 1 or (source.size and source.dtype.kind not in "iu"):
+        raise ConfigError(f"`{name}` must be a one-dimensional array of integers, but got {shown(values)}.")
+    if source.dtype != np.int32 and source.size and (source.min() < -(2**31) or source.max() >= 2**31):
+        raise ConfigError(f"`{name}` must fit into 32-bit integers, but got {shown(values)}.")
+    array = np.array(source, dtype=np.int32, order="C")
     array.flags.writeable = False
     return array
 
@@ -38,20 +42,25 @@ class Assignment:
         items: int32[N], sample indices.
 
     Raises:
-        ConfigError: `offsets` does not start at 0, descends, or does not end at the number of items.
+        ConfigError: an array does not hold 32-bit integers, or `offsets` does not start at 0, descends, or does not
+            end at the number of items.
     """
 
     offsets: npt.NDArray[Any]
     items: npt.NDArray[Any]
 
     def __post_init__(self) -> None:
-        offsets, items = _frozen_int32(self.offsets), _frozen_int32(self.items)
-        if offsets.ndim != 1 or items.ndim != 1 or offsets.size == 0:
-            raise ConfigError("`offsets` and `items` must be one-dimensional, and `offsets` must not be empty.")
+        offsets, items = _frozen_int32("offsets", self.offsets), _frozen_int32("items", self.items)
+        if offsets.size == 0:
+            raise ConfigError("`offsets` must not be empty.")
         if offsets[0] != 0 or offsets[-1] != items.size or (offsets[1:] < offsets[:-1]).any():
             raise ConfigError(f"`offsets` must ascend from 0 to {items.size}, but got {offsets.tolist()[:16]}.")
         object.__setattr__(self, "offsets", offsets)
         object.__setattr__(self, "items", items)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # NumPy forgets on the way through a pickle that an array is read-only.
+        return Assignment, (self.offsets, self.items)
 
     @property
     def num_bins(self) -> int:

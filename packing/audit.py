@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -10,19 +11,25 @@ from packing.assignment import Assignment
 from packing.errors import AuditError
 from packing.problem import BinState, Problem
 
-__all__ = ["audit", "first_violation"]
+__all__ = ["audit", "check_unchanged", "first_violation", "inputs_of"]
 
 
-def first_violation(problem: Problem, layout: Assignment) -> str | None:
+Describe = Callable[[int], str]
+"""A sample of the problem in words; the planner's gives its position in the input and its key."""
+
+_by_index: Describe = "sample {}".format
+
+
+def first_violation(problem: Problem, layout: Assignment, describe: Describe = _by_index) -> str | None:
     """None for a valid layout, else what is wrong with it: sample, bin and numbers in a sentence."""
     for check in (_conservation, _empty_bins, _limits, _equal_counts):
-        wrong = check(problem, layout)
+        wrong = check(problem, layout, describe)
         if wrong is not None:
             return wrong
     return None
 
 
-def audit(problem: Problem, layout: object, algorithm: str) -> Assignment:
+def audit(problem: Problem, layout: object, algorithm: str, describe: Describe = _by_index) -> Assignment:
     """The layout, if it is valid for the problem.
 
     Raises:
@@ -30,13 +37,29 @@ def audit(problem: Problem, layout: object, algorithm: str) -> Assignment:
     """
     if not isinstance(layout, Assignment):
         raise AuditError(f"algorithm {algorithm!r} must return an Assignment or None, but returned {type(layout)!r}.")
-    wrong = first_violation(problem, layout)
+    wrong = first_violation(problem, layout, describe)
     if wrong is not None:
         raise AuditError(f"algorithm {algorithm!r} broke its contract: {wrong}.")
     return layout
 
 
-def _conservation(problem: Problem, layout: Assignment) -> str | None:
+def inputs_of(problem: Problem) -> dict[str, np.ndarray]:
+    """Copies of the problem's arrays, by name."""
+    columns = {one.name: getattr(problem, one.name) for one in dataclasses.fields(problem)}
+    return {name: column.copy() for name, column in columns.items() if isinstance(column, np.ndarray)}
+
+
+def check_unchanged(problem: Problem, inputs: dict[str, np.ndarray], algorithm: str) -> None:
+    """Raises an AuditError if the problem's arrays are not what `inputs_of` took from them.
+
+    They are read-only for NumPy, but not for a library that shares their memory.
+    """
+    for name, column in inputs.items():
+        if not np.array_equal(getattr(problem, name), column):
+            raise AuditError(f"algorithm {algorithm!r} broke its contract: it changed the problem's `{name}`.")
+
+
+def _conservation(problem: Problem, layout: Assignment, describe: Describe) -> str | None:
     if layout.num_bins != problem.num_bins:
         return f"the layout has {layout.num_bins} bins instead of {problem.num_bins}"
     items = layout.items
@@ -49,17 +72,17 @@ def _conservation(problem: Problem, layout: Assignment) -> str | None:
         return None
     sample = int(np.argmax(counts != 1))
     if counts[sample] == 0:
-        return f"sample {sample} ({problem.tokens[sample]} tokens) is in no bin"
+        return f"{describe(sample)} ({problem.tokens[sample]} tokens) is in no bin"
     places = [b for b, members in enumerate(layout.to_bins()) if sample in members]
-    return f"sample {sample} occurs {counts[sample]} times, in bins {places}"
+    return f"{describe(sample)} occurs {counts[sample]} times, in bins {places}"
 
 
-def _empty_bins(problem: Problem, layout: Assignment) -> str | None:
+def _empty_bins(problem: Problem, layout: Assignment, describe: Describe) -> str | None:
     counts = np.diff(layout.offsets)
     return None if counts.all() else f"bin {int(np.argmin(counts))} is empty"
 
 
-def _limits(problem: Problem, layout: Assignment) -> str | None:
+def _limits(problem: Problem, layout: Assignment, describe: Describe) -> str | None:
     if not _exceeds(problem, layout):
         return None
     # Slow and exact: replay the layout through the predicate to name the sample, the bin and the numbers.
@@ -69,7 +92,7 @@ def _limits(problem: Problem, layout: Assignment) -> str | None:
             why = state.why_not(bin_index, sample)
             if why is not None:
                 length = int(problem.tokens[sample])
-                return f"sample {sample} ({length} tokens) does not fit into bin {bin_index}: {why}"
+                return f"{describe(sample)} ({length} tokens) does not fit into bin {bin_index}: {why}"
             state.add(bin_index, sample)
     raise AssertionError("the fast and the exact form of the audit disagree")
 
@@ -108,7 +131,7 @@ def _mixed(owner: np.ndarray, value: np.ndarray) -> bool:
     return bool(((owner[1:] == owner[:-1]) & (value[1:] != value[:-1])).any())
 
 
-def _equal_counts(problem: Problem, layout: Assignment) -> str | None:
+def _equal_counts(problem: Problem, layout: Assignment, describe: Describe) -> str | None:
     if not problem.equal_count:
         return None
     counts = np.diff(layout.offsets).reshape(problem.ranks, -1).sum(axis=1)

@@ -47,15 +47,39 @@ def _pigeonhole(descending: Int64Array, ranks: int) -> tuple[int, int]:
     return int(values[best]), best + 2
 
 
+def _least_padding(problem: Problem) -> int:
+    """A lower bound on the pad cost of all bins together.
+
+    The unused tokens of all bins have a known sum. Where the cost of t unused tokens is convex in t, an even spread is
+    the cheapest (Jensen); otherwise every unused token costs at least the smallest pad_cost[t] / t.
+    """
+    if problem.pad_cost is None or problem.bins_per_rank is None or problem.is_oversized().any():
+        return 0
+    capacities, table = problem.capacities(), problem.pad_cost
+    unused = exact_sum(capacities) - exact_sum(problem.tokens)
+    if unused < 0:
+        return 0
+    steps = np.diff(table)
+    if isinstance(problem.capacity, int) and (steps[1:] >= steps[:-1]).all():
+        each, more = divmod(unused, capacities.size)
+        if each >= problem.capacity:
+            return int(table[-1]) * capacities.size
+        return int(table[each]) * (capacities.size - more) + int(table[each + 1]) * more
+    ratios = table[1:] / np.arange(1.0, table.size)
+    best = int(np.argmin(ratios)) + 1
+    # One part in 2**40 covers the rounding of the quotients that chose the entry.
+    return max(0, unused * int(table[best]) // best * ((1 << 40) - 1) >> 40)
+
+
 def lower_bound(problem: Problem) -> Bound:
     """The best proven lower bound, for the objective's load, and which one binds.
 
     Every term is a proof: the mean rounded up; the longest sample; j + 1 of the jR + 1 longest samples must share a
-    rank; with non-empty bins or equal counts each rank also holds the cheapest samples. Pad cost is not counted (it
-    can only raise a load). Under `balance` the bound is on the largest load.
+    rank; with non-empty bins or equal counts each rank also holds the cheapest samples. The mean counts the least pad
+    cost that the unused tokens can have, the other terms none. Under `balance` the bound is on the largest load.
     """
     costs = np.sort(problem.cost)[::-1]
-    total = int(costs.sum())
+    total = int(costs.sum()) + _least_padding(problem)
     if costs.size == 0 or total == 0:
         return Bound(0, "no_samples" if costs.size == 0 else "mean", "there is no work to balance", 1.0)
     bins_per_rank = problem.bins_per_rank or 1

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +23,10 @@ from packing.records import SampleKey
 __all__ = ["Comparison", "LowerBound", "Plan"]
 
 Float64Array = npt.NDArray[np.float64]
+_Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """What the plan is compared with.
 
@@ -37,6 +39,12 @@ class Comparison:
     kind: str
     rank_loads: Float64Array
     num_overflowing_bins: int
+
+    def __post_init__(self) -> None:
+        self.rank_loads.flags.writeable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Comparison, (self.kind, self.rank_loads, self.num_overflowing_bins)
 
     @property
     def imbalance(self) -> float:
@@ -52,6 +60,11 @@ class LowerBound:
     name: str
     explanation: str
     floor: float
+
+
+def _frozen(array: _Array) -> _Array:
+    array.flags.writeable = False
+    return array
 
 
 def imbalance(loads: Float64Array) -> float:
@@ -100,6 +113,16 @@ class Plan:
     config_fingerprint: str
     inputs_digest: str
     environment: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # NumPy forgets on the way through a pickle that an array is read-only.
+        vars(self).update(state)
+        self.__post_init__()
 
     # ------------------------------------------------------------------------------------------------------ shape
 
@@ -158,7 +181,7 @@ class Plan:
         """int32[N]: where each input sample lies in layout order; `laid_out[inverse_permutation]` is the input."""
         inverse = np.empty_like(self.items)
         inverse[self.items] = np.arange(self.items.size, dtype=np.int32)
-        return inverse
+        return _frozen(inverse)
 
     # ------------------------------------------------------------------------------------------------------ loads
 
@@ -166,17 +189,17 @@ class Plan:
     def bin_tokens(self) -> Int64Array:
         """int64[K]: aligned tokens of each bin."""
         running = np.concatenate(([0], np.cumsum(self.tokens[self.items])))
-        return running[self.offsets[1:]] - running[self.offsets[:-1]]
+        return _frozen(running[self.offsets[1:]] - running[self.offsets[:-1]])
 
     @cached_property
     def bin_costs(self) -> Float64Array:
         """float64[K]: load of each bin (pad cost included), in the unit of the estimator."""
-        return to_float(self.pack_loads, self.cost_exponent)
+        return _frozen(to_float(self.pack_loads, self.cost_exponent))
 
     @cached_property
     def rank_loads(self) -> Float64Array:
         """float64[R]: load of each virtual rank."""
-        return to_float(self.pack_loads.reshape(self.ranks, -1).sum(axis=1), self.cost_exponent)
+        return _frozen(to_float(self.pack_loads.reshape(self.ranks, -1).sum(axis=1), self.cost_exponent))
 
     @property
     def imbalance(self) -> float:
@@ -215,7 +238,8 @@ class Plan:
     def gap(self) -> float:
         """How far the plan is above the lower bound, relative: 0 is proven optimal.
 
-        Under `rounds` the sum of the rounds is compared, otherwise the largest rank load.
+        Under `rounds` the sum of the rounds is compared, otherwise the largest rank load. Infinite where the bound is
+        0 and the load is not (samples that cost nothing, under a pad cost).
         """
         name = "rounds" if self.objective == "rounds" else "makespan"
         score = OBJECTIVES[name].score(self.pack_loads, self.ranks, self.bins_per_rank, self.data_parallel_size)

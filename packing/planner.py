@@ -23,7 +23,7 @@ from packing._identities import environment, inputs_digest
 from packing._samples import Batch, read_reference, read_samples
 from packing._version import __version__
 from packing.assignment import Assignment
-from packing.audit import audit
+from packing.audit import audit, check_unchanged, inputs_of
 from packing.bounds import lower_bound
 from packing.errors import ConfigError
 from packing.gate import decide
@@ -33,8 +33,6 @@ from packing.problem import Problem
 from packing.registry import Resolved, resolve_algorithm, resolve_estimator
 
 __all__ = ["Planner"]
-
-_COUNT_LIMIT, _TOKEN_LIMIT = 1 << 31, 1 << 62  # counts index int32 arrays; sums of tokens stay in 64 bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,14 +98,10 @@ class Planner:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        for name, limit in (
-            ("data_parallel_size", _COUNT_LIMIT),
-            ("window", _COUNT_LIMIT),
-            ("alignment", _TOKEN_LIMIT),
-        ):
-            put(self, name, _checks.integer(name, getattr(self, name), minimum=1, below=limit))
-        for name, limit in (("local_batch_size", _COUNT_LIMIT), ("max_items", _COUNT_LIMIT), ("seq_len", _TOKEN_LIMIT)):
-            put(self, name, _checks.optional_integer(name, getattr(self, name), minimum=1, below=limit))
+        for name in ("data_parallel_size", "window", "alignment"):
+            put(self, name, _checks.integer(name, getattr(self, name), minimum=1, maximum=_checks.LARGEST))
+        for name in ("seq_len", "local_batch_size", "max_items"):
+            put(self, name, _checks.optional_integer(name, getattr(self, name), minimum=1, maximum=_checks.LARGEST))
         put(self, "min_balance_gain", _checks.fraction("min_balance_gain", self.min_balance_gain))
         _checks.one_of("oversized_policy", self.oversized_policy, ("error", "single"))
         _checks.one_of("group_scope", self.group_scope, ("bin", "rank"))
@@ -165,13 +159,15 @@ class Planner:
         batch = read_samples(samples)
         reference = None if reference_bins is None else read_reference(reference_bins, batch)
         problem = build_problem(self, batch, reference)
-        check_feasible(problem, lambda index: batch.describe(int(batch.by_key[index])))
+        check_feasible(problem, batch.describe_index)
         resolved = self._algorithm
         check_supported(problem, resolved)
+        inputs = inputs_of(problem)
         candidate = resolved.instance.assign(problem)
+        check_unchanged(problem, inputs, resolved.name)
         if candidate is not None:
             problem = _with_found_bins(problem, candidate)
-            candidate = audit(problem, candidate, resolved.name)
+            candidate = audit(problem, candidate, resolved.name, batch.describe_index)
         elif problem.reference is None:
             raise no_candidate(problem, resolved)
         return self._accept(problem, candidate, batch, step)
@@ -184,7 +180,8 @@ class Planner:
             raise ConfigError(
                 f"`objective` is {self.objective!r}, but the option of `algorithm` {resolved.name!r} says {asked!r}."
             )
-        return self.objective or asked or "makespan"
+        chosen = asked if self.objective is None else self.objective
+        return "makespan" if chosen is None else chosen
 
     def _padding_table(self) -> Any:
         """Cost of 0 .. seq_len unused tokens as int64 or float64, or None."""
@@ -241,7 +238,8 @@ class Planner:
 
     def _accept(self, problem: Problem, candidate: Assignment | None, batch: Batch, step: int) -> Plan:
         objective = problem.objective
-        if candidate is not None and objective.name == "rounds":
+        keeps_order = getattr(self._algorithm.instance, "keeps_order", False)
+        if candidate is not None and objective.name == "rounds" and not keeps_order:
             candidate = _into_rounds(problem, candidate)
         after = None if candidate is None else problem.score(candidate)
         before = None if problem.reference is None else problem.score(problem.reference)
@@ -309,7 +307,8 @@ def _checked_budgets(budgets: Any) -> Mapping[str, float] | None:
         if not isinstance(name, str):
             raise ConfigError(f"`packing_budgets` must have names that are text, but got {shown(name)}.")
         _checks.real(f"packing_budgets.{name}", limit)
-    return {name: limit.item() if isinstance(limit, np.generic) else limit for name, limit in budgets.items()}
+    # Sorted: two ranks that list the same budgets in another order must agree on the digest.
+    return {name: limit.item() if isinstance(limit, np.generic) else limit for name, limit in sorted(budgets.items())}
 
 
 def _resolve_estimator(config: Any) -> Resolved | None:
@@ -332,10 +331,14 @@ def _with_found_bins(problem: Problem, candidate: Any) -> Problem:
 
 
 def _into_rounds(problem: Problem, layout: Assignment) -> Assignment:
-    """The packs sorted into rounds, heaviest first, where every bin has the same capacity: what `rounds` scores."""
+    """The packs sorted into rounds, heaviest first: what `rounds` scores.
+
+    Left as they are where bins differ in capacity or a limit holds for all packs of a rank together.
+    """
     assert problem.bins_per_rank is not None
     assert problem.round_size is not None
-    if not (problem.capacity is None or isinstance(problem.capacity, int)) or problem.group_scope == "rank":
+    per_rank = (problem.group is not None and problem.group_scope == "rank") or problem.equal_count
+    if not (problem.capacity is None or isinstance(problem.capacity, int)) or (per_rank and problem.bins_per_rank > 1):
         return layout
     heaviest = np.argsort(-problem.pack_loads(layout), kind="stable")
     size, slots = problem.round_size, problem.bins_per_rank

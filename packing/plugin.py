@@ -12,6 +12,7 @@ A plugin is a distribution with an entry point in the group `packing`; the entry
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -115,6 +116,10 @@ class _Spec:
         if isinstance(self.capabilities, str):
             raise PluginError(f"`capabilities` of {self.name!r} must be a set of names, but got one text.")
         object.__setattr__(self, "capabilities", frozenset(self.capabilities))
+        if not isinstance(self.api, int) or isinstance(self.api, bool) or self.api < 1:
+            raise PluginError(f"`api` of {self.name!r} must be a positive integer, but got {shown(self.api)}.")
+        if not isinstance(self.summary, str):
+            raise PluginError(f"`summary` of {self.name!r} must be text, but got {shown(self.summary)}.")
 
 
 class AlgorithmSpec(_Spec):
@@ -127,8 +132,8 @@ class AlgorithmSpec(_Spec):
 
     def __post_init__(self) -> None:
         _Spec.__post_init__(self)
-        unknown = sorted(set(self.capabilities) - CAPABILITIES)
-        if unknown:
+        unknown = sorted(set(self.capabilities) - CAPABILITIES, key=str)
+        if unknown and self.api <= API_VERSION:  # a later api may have more; the registry refuses it in its own words
             known = ", ".join(sorted(CAPABILITIES))
             raise PluginError(f"`capabilities` of {self.name!r} must be among {known}, but got {unknown}.")
 
@@ -140,22 +145,26 @@ class EstimatorSpec(_Spec):
     kind = "estimator"
 
 
-def check_options(options: Mapping[str, Any]) -> None:
-    """Raises a ConfigError unless every option is a JSON value under a string key."""
-    for key, value in options.items():
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """A deep copy of options made of dicts, lists, text, numbers, booleans and None.
+
+    Raises:
+        ConfigError: an option is no JSON value, or its name is not text.
+    """
+    for key in options:
         if not isinstance(key, str):
             raise ConfigError(f"the name of an option must be text, but got {shown(key)}.")
-        _check_json(key, value)
+    try:
+        return {key: _plain(key, value) for key, value in options.items()}
+    except RecursionError:
+        raise ConfigError("the options must not contain themselves or be nested too deeply.") from None
 
 
-def _check_json(path: str, value: Any) -> None:
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return
+def _plain(path: str, value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
     if isinstance(value, (list, tuple)):
-        for index, one in enumerate(value):
-            _check_json(f"{path}[{index}]", one)
-    elif isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        for key, one in value.items():
-            _check_json(f"{path}.{key}", one)
-    else:
-        raise ConfigError(f"`{path}` must be a JSON value, but got {shown(value)}.")
+        return [_plain(f"{path}[{index}]", one) for index, one in enumerate(value)]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: _plain(f"{path}.{key}", one) for key, one in value.items()}
+    raise ConfigError(f"`{path}` must be a JSON value, but got {shown(value)}.")

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from packing import _checks
-from packing._checks import Int64Array
+from packing._checks import Int64Array, shown
 from packing._fixed_point import SUM_BITS, exact_sum
 from packing.assignment import Assignment
 from packing.errors import ConfigError
@@ -99,9 +99,14 @@ class Problem:
         put(self, "round_size", round_size)
         put(self, "capacity", self._checked_capacity())
         self._check_budgets()
-        if isinstance(self.objective, str):
+        if not isinstance(self.objective, Objective):
             put(self, "objective", get_objective(self.objective))
-        put(self, "max_items", _checks.optional_integer("max_items", self.max_items, minimum=1))
+        if not isinstance(self.reference, (Assignment, type(None))):
+            raise ConfigError(f"`reference` must be an Assignment or None, but got {shown(self.reference)}.")
+        put(self, "cost_exponent", _checks.integer("cost_exponent", self.cost_exponent))
+        put(
+            self, "max_items", _checks.optional_integer("max_items", self.max_items, minimum=1, maximum=_checks.LARGEST)
+        )
         put(self, "equal_count", _checks.boolean("equal_count", self.equal_count))
         _checks.one_of("group_scope", self.group_scope, ("bin", "rank"))
         _checks.one_of("oversized", self.oversized, ("error", "single"))
@@ -111,9 +116,14 @@ class Problem:
         self._check_pad_cost()
         self._check_sums()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # NumPy forgets on the way through a pickle that an array is read-only.
+        return Problem, tuple(getattr(self, one.name) for one in dataclasses.fields(self))
+
     def _checked_capacity(self) -> int | Int64Array | None:
-        if self.capacity is None or np.ndim(self.capacity) == 0:
-            return _checks.optional_integer("capacity", self.capacity, minimum=1)
+        scalar: Any = self.capacity
+        if not isinstance(scalar, (list, tuple)) and np.ndim(scalar) == 0:
+            return _checks.optional_integer("capacity", scalar, minimum=1, maximum=_checks.LARGEST)
         if self.bins_per_rank is None:
             raise ConfigError("`capacity` of an open problem must be one integer or None.")
         capacity = _checks.integers("capacity", self.capacity, minimum=1)
@@ -130,7 +140,10 @@ class Problem:
         if self.budgets is None:
             return
         budgets = _checks.integers("budgets", self.budgets)
-        footprints = np.asarray(self.footprints)
+        try:
+            footprints = np.asarray(self.footprints)
+        except ValueError:
+            raise ConfigError("`footprints` must have one value for each sample and budget.") from None
         if footprints.shape != (self.num_samples, budgets.size):
             raise ConfigError(
                 f"`footprints` must have shape ({self.num_samples}, {budgets.size}), but got {footprints.shape}."
@@ -168,8 +181,9 @@ class Problem:
         if self.footprints is not None:
             columns += [(name, self.footprints[:, b]) for b, name in enumerate(self.budget_names)]
         for name, column in columns:
-            if exact_sum(column) >= 1 << SUM_BITS:
-                raise ConfigError(f"`{name}` overflows: its sum must stay below 2**{SUM_BITS}.")
+            total = exact_sum(column)
+            if total >= 1 << SUM_BITS:
+                raise ConfigError(f"`{name}` overflows: its sum must stay below 2**{SUM_BITS}, but got {total}.")
 
     @property
     def num_samples(self) -> int:
@@ -266,15 +280,12 @@ class BinState:
         if problem.max_items is not None and len(members) >= problem.max_items:
             return f"the bin already holds `max_items` = {problem.max_items} samples"
         if problem.forbid is not None and members and problem.forbid[members[0]] != problem.forbid[sample]:
-            return (
-                f"`forbid` {int(problem.forbid[sample])} never shares a bin with {int(problem.forbid[members[0]])} "
-                f"of sample {members[0]}"
-            )
+            return "`forbid` keeps it apart from the samples that are there"
         if problem.group is not None and problem.group[sample] >= 0:
             place = self._place(bin_index)
             home = self.home.get(int(problem.group[sample]), place)
             if home != place:
-                return f"its group {int(problem.group[sample])} is in {problem.group_scope} {home}, not {place}"
+                return f"its group is in {problem.group_scope} {home}, not in {place}"
         return None
 
     def fits(self, bin_index: int, sample: int) -> bool:

@@ -35,7 +35,7 @@ def full_table(
     uint64_t[:, ::1] table,  # OUT uint64[M + 1, words(capacity)]
 ):
     """Every row: bit s of row i is set where some of the samples i, i + 1, ... sum to s <= capacity."""
-    cdef int64_t count = tokens.shape[0], i, width = num_words(capacity)
+    cdef int64_t count = tokens.shape[0], i, width = num_words(capacity), rest = 0, before
     check_tokens(tokens, capacity)
     if table.shape[0] != count + 1 or table.shape[1] != width:
         raise ValueError("table must have one row more than tokens, of words(capacity) words")
@@ -43,7 +43,10 @@ def full_table(
         memset(&table[count, 0], 0, width * sizeof(uint64_t))
         table[count, 0] = 1
         for i in range(count - 1, -1, -1):
-            add_sample(&table[i + 1, 0], 0, width, &table[i, 0], 0, width, tokens[i])
+            # Beyond the sum of all that follow a row is empty.
+            before = num_words(rest if rest < capacity else capacity)
+            rest += tokens[i]
+            add_sample(&table[i + 1, 0], 0, before, &table[i, 0], 0, width, tokens[i])
             table[i, width - 1] &= bits_up_to(capacity % 64)
 
 

@@ -13,7 +13,7 @@ Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
 
-LARGEST = 2**31 - 2  # the compiled form keeps sizes and counts in 32 bits
+_LARGEST = 2**31 - 2  # the compiled form keeps sizes and counts in 32 bits
 
 
 def best_fit_decreasing_workspace(n: int, capacity: int, largest: int) -> int:
@@ -33,13 +33,13 @@ def best_fit_decreasing(
 ) -> int:
     """Place the items by size descending, each into the fullest bin that can take it; returns the number of bins."""
     n = len(sizes)
-    if not 0 <= capacity <= LARGEST:
+    if not 0 <= capacity <= _LARGEST:
         raise ValueError(f"`capacity` must lie in [0, 2**31 - 1), but got {capacity}.")
     if min_bins < 0 or max_items < 0:
         raise ValueError(f"`min_bins` and `max_items` must be at least 0, but got {min_bins}, {max_items}.")
     if len(offsets) != n + 1 or len(items) != n:
         raise ValueError(f"`offsets` must have length {n + 1} and `items` length {n}.")
-    _check_sizes(sizes, LARGEST if oversized else capacity)
+    _check_sizes(sizes, _LARGEST if oversized else capacity)
     order = np.array(sorted(range(n), key=lambda index: (-int(sizes[index]), index)), np.int32)
     bin_of = np.empty(n, np.int32)
     num_bins = best_fit(sizes, order, capacity, min_bins, max_items, oversized, bin_of, workspace)

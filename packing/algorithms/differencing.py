@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from packing._checks import Int64Array
+from packing._checks import LARGEST, Int64Array
 from packing.algorithms._local_search import lower_largest, within_caps
 from packing.algorithms._open_bins import smallest_count
 from packing.algorithms._split import split_ranks
@@ -66,7 +66,7 @@ def _over_ranks(problem: Problem, order: Int32Array) -> Assignment | None:
     """Ranks first: the most freedom where a step waits once."""
     assert problem.bins_per_rank is not None
     assert problem.capacity is None or isinstance(problem.capacity, int)
-    whole = None if problem.capacity is None else problem.capacity * problem.bins_per_rank
+    whole = None if problem.capacity is None else min(problem.capacity * problem.bins_per_rank, LARGEST)
     ranks = replace(problem, bins_per_rank=1, capacity=whole, reference=None)
     start = Assignment(*difference(problem.cost, problem.ranks, False, order))
     layout = within_caps(ranks, order, start, swaps_only=False)

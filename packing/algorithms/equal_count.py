@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from packing import _kernels
+from packing._checks import LARGEST
 from packing.algorithms._local_search import lower_largest, within_caps
 from packing.algorithms._open_bins import smallest_count
 from packing.algorithms._split import split_ranks
@@ -48,7 +49,7 @@ def _solve(problem: Problem) -> Assignment | None:
         problem = replace(problem, capacity=int(np.min(problem.capacity)))
     assert problem.bins_per_rank is not None
     # One bin per rank first; what the rank holds is then split into its M bins.
-    whole = None if problem.capacity is None else problem.capacity * problem.bins_per_rank
+    whole = None if problem.capacity is None else min(problem.capacity * problem.bins_per_rank, LARGEST)
     ranks = replace(problem, bins_per_rank=1, capacity=whole, equal_count=True, reference=None)
     order = descending_order(ranks.cost, ranks.tokens)
     best: tuple[int, Assignment] | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from packing import _checks, _kernels
+from packing.algorithms._open_bins import smallest_count
 from packing.algorithms.placement import lpt_score, place
 from packing.assignment import Assignment
 from packing.errors import ConfigError
@@ -52,6 +53,8 @@ class FeasibleLPT:
         Raises:
             ConfigError: `objective_group_size` does not divide the ranks.
         """
+        if problem.bins_per_rank is None:
+            return smallest_count(problem, self.assign)
         size = self.objective_group_size or problem.round_size
         assert size is not None
         if problem.ranks % size:

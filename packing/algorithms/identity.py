@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,9 @@ class Identity:
 
     Without a reference the layout is None where dealing them out breaks a limit; nothing is moved to make it fit.
     """
+
+    keeps_order: ClassVar[bool] = True
+    """Packs are not sorted into rounds afterwards either."""
 
     def assign(self, problem: Problem) -> Assignment | None:
         """The layout, or None."""

@@ -37,6 +37,8 @@ class CallableEstimator:
     function: Callable[[SampleMetadata], Any]
 
     columns: ClassVar[tuple[str, ...]] = ("length",)
+    takes_records: ClassVar[bool] = True
+    """The planner hands over the user's records where there are any."""
 
     def __post_init__(self) -> None:
         if not callable(self.function):

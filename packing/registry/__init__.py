@@ -24,6 +24,9 @@ __all__ = [
 
 # Not `_registry`: that is a module of this package.
 _shared: Registry | None = None
+# What tests put in its place, the last one in force.
+_in_place: list[Registry] = []
+_in_place_lock = threading.Lock()
 
 
 def get_registry() -> Registry:
@@ -49,10 +52,6 @@ def resolve_estimator(config: Any) -> Resolved:
 def listing() -> list[dict[str, Any]]:
     """What `packing plugins` shows: one row per offer, one per plugin that failed."""
     return get_registry().listing()
-
-
-_in_place: list[Registry] = []
-_in_place_lock = threading.Lock()
 
 
 @contextmanager

@@ -25,7 +25,7 @@ def packing_algorithms(host: Host) -> list[AlgorithmSpec]:
         AlgorithmSpec(
             "feasible_lpt",
             "packing.algorithms.feasible:FeasibleLPT",
-            capabilities={"capacity", "budgets", "multi_bin", "rounds", "pad_cost", "oversized", "makespan", "balance"},
+            capabilities={"capacity", "budgets", "multi_bin", "open_bins", "pad_cost", "oversized"} | _OBJECTIVES,
             summary="lpt, then pairs of bins are split anew while the round objective falls",
         ),
         AlgorithmSpec(

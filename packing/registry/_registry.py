@@ -5,16 +5,18 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import threading
 import time
 import types
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Literal
 
 import pluggy
 
+from packing._checks import shown
 from packing._version import __version__
 from packing.errors import AmbiguousNameError, PluginError, UnknownNameError
 from packing.plugin import API_VERSION, AlgorithmSpec, EstimatorSpec, Host
@@ -67,7 +69,6 @@ class _Plugin:
     load: Callable[[], Any]
     distribution: str
     version: str
-    allowed: bool = True
     loaded: bool = False
     load_seconds: float = 0.0
     offers: tuple[Offer, ...] = ()
@@ -93,6 +94,8 @@ class Registry:
         self._allowed = None if allowed is None else frozenset(allowed)
         self._third_parties: dict[str, _Plugin] | None = None
         self._failures: list[_Plugin] = []
+        # A plugin that one thread is still loading must not look empty to another.
+        self._lock = threading.RLock()
         self._builtin = _Plugin(BUILTIN, lambda: _builtins, "packing", __version__)
         self._load(self._builtin)
         if self._builtin.error:
@@ -106,20 +109,14 @@ class Registry:
         """
         namespace, slash, bare = name.rpartition("/")
         if slash:
-            plugin = self._builtin if namespace == BUILTIN else self._plugins().get(namespace)
-            if plugin is None:
-                raise self._unknown(kind, name, f"no plugin {namespace!r} is installed")
-            self._load(plugin)
-            for offer in plugin.offers:
-                if offer.kind == kind and offer.spec.name == bare:
-                    return offer
-            raise self._unknown(kind, name, plugin.error or f"plugin {namespace!r} offers no {kind} {bare!r}")
+            with self._lock:
+                return self._find_in(kind, namespace, bare)
         for offer in self._builtin.offers:
             if offer.kind == kind and offer.spec.name == name:
                 return offer
         matches = [offer for offer in self.offers(kind) if offer.spec.name == name]
         if len(matches) > 1:
-            names = " and ".join(f'"{offer.full_name}" ({offer.distribution})' for offer in matches)
+            names = " or ".join(f'"{offer.full_name}" ({offer.distribution})' for offer in matches)
             raise AmbiguousNameError(f"`{kind}` {name!r} is offered by more than one plugin; choose {names}.")
         if not matches:
             raise self._unknown(kind, name, None)
@@ -127,9 +124,10 @@ class Registry:
 
     def offers(self, kind: Kind) -> list[Offer]:
         """Every offer of a kind, built-ins first, then by namespace; loads every plugin that is allowed."""
-        plugins = [self._builtin, *(plugin for _, plugin in sorted(self._plugins().items()))]
-        for plugin in plugins:
-            self._load(plugin)
+        with self._lock:
+            plugins = [self._builtin, *self._plugins().values()]
+            for plugin in plugins:
+                self._load(plugin)
         return [offer for plugin in plugins for offer in plugin.offers if offer.kind == kind]
 
     def listing(self) -> list[dict[str, Any]]:
@@ -141,8 +139,7 @@ class Registry:
         for kind in _HOOKS:
             self.offers(kind)
         rows = []
-        plugins = [self._builtin, *(plugin for _, plugin in sorted(self._plugins().items())), *self._failures]
-        for plugin in plugins:
+        for plugin in [self._builtin, *self._plugins().values(), *self._failures]:
             common = {
                 "distribution": plugin.distribution,
                 "version": plugin.version,
@@ -156,73 +153,97 @@ class Registry:
                     {"name": name, "kind": offer.kind, "summary": offer.spec.summary, "capabilities": capabilities}
                     | common
                 )
-            if plugin.error or not plugin.allowed:
-                reason = plugin.error or "not in PACKING_PLUGINS"
+            if plugin.error:
                 row = {"name": plugin.namespace, "kind": "plugin", "summary": "", "capabilities": []}
-                rows.append(row | common | {"error": reason})
+                rows.append(row | common)
         return rows
 
+    def _find_in(self, kind: Kind, namespace: str, name: str) -> Offer:
+        """The offer of one plugin; loads no other, unless there is no such offer and names must be suggested."""
+        plugin = self._builtin if namespace == BUILTIN else self._plugins().get(namespace)
+        failed = [one.error for one in self._failures if one.namespace == namespace]
+        if plugin is None:
+            reason = failed[0] if failed else f"no plugin {namespace!r} is installed"
+        else:
+            self._load(plugin)
+            for offer in plugin.offers:
+                if offer.kind == kind and offer.spec.name == name:
+                    return offer
+            reason = plugin.error or f"plugin {namespace!r} offers no {kind} {name!r}"
+        raise self._unknown(kind, f"{namespace}/{name}", reason)
+
     def _plugins(self) -> dict[str, _Plugin]:
-        """Third parties by namespace; the first call scans the installed distributions."""
+        """Third parties by namespace, in order; the first call scans the installed distributions."""
         if self._third_parties is None:
-            points = self._entry_points
             found: dict[str, list[_Plugin]] = {}
-            for point in metadata.entry_points(group=ENTRY_POINT_GROUP) if points is None else points:
-                source = point.dist
-                plugin = _Plugin(
-                    point.name,
-                    point.load,
-                    "(unknown)" if source is None else source.name,
-                    "" if source is None else source.version,
-                    allowed=self._allowed is None or point.name in self._allowed,
-                )
-                found.setdefault(point.name, []).append(plugin)
+            for plugin in self._scan():
+                if plugin.error:
+                    self._failures.append(plugin)
+                else:
+                    found.setdefault(plugin.namespace, []).append(plugin)
+            # Warnings can be exceptions: nothing is said before everything is recorded.
             self._third_parties = {}
             for namespace, plugins in sorted(found.items()):
-                plugin = plugins[0]
-                owners = sorted({one.distribution for one in plugins})
-                if not re.fullmatch(r"[a-z][a-z0-9_]*", namespace):
-                    self._fail(plugin, f"its namespace {namespace!r} must match [a-z][a-z0-9_]*")
-                elif namespace == BUILTIN:
-                    self._fail(plugin, f"its namespace {namespace!r} belongs to the built-ins")
-                elif len(plugins) > 1:
-                    self._fail(plugin, f"its namespace {namespace!r} is claimed by {' and '.join(owners)}")
+                reason = _wrong_namespace(namespace, plugins)
+                if self._allowed is not None and namespace not in self._allowed:
+                    plugins[0].loaded, plugins[0].error = True, "not in PACKING_PLUGINS"
+                    self._third_parties[namespace] = plugins[0]
+                elif reason:
+                    plugins[0].loaded, plugins[0].error = True, reason
+                    self._failures.append(plugins[0])
                 else:
-                    self._third_parties[namespace] = plugin
-                    continue
-                self._failures.append(plugin)
+                    self._third_parties[namespace] = plugins[0]
+            for plugin in self._failures:
+                _warn(plugin)
         return self._third_parties
+
+    def _scan(self) -> list[_Plugin]:
+        """Every entry point of the group, not loaded."""
+        if self._entry_points is not None:
+            return [_plugin_of(point, point.dist) for point in self._entry_points]
+        try:
+            return [_plugin_of(point, point.dist) for point in metadata.entry_points(group=ENTRY_POINT_GROUP)]
+        except Exception:  # one unreadable distribution, anybody's, must not hide the others
+            return list(_scan_one_by_one())
 
     def _load(self, plugin: _Plugin) -> None:
         """Fills the plugin's offers; whatever goes wrong is recorded, warned about once, and touches nothing else."""
-        if plugin.loaded or not plugin.allowed:
+        if plugin.loaded:
             return
         plugin.loaded = True
         start = time.perf_counter()
-        module = None
         try:
             module = plugin.load()
             if not isinstance(module, types.ModuleType):
-                raise PluginError(f"its entry point must name a module, but got {type(module)!r}")
+                raise PluginError(f"its entry point must name a module, but got {shown(module)}")
             self._manager.register(module, name=plugin.namespace)
             self._manager.check_pending()
-            if not self._manager.get_hookcallers(module):
-                raise PluginError("it implements neither packing_algorithms nor packing_estimators")
             plugin.offers = tuple(self._ask(plugin, module))
-        except Exception as error:  # a plugin may raise anything; that is why it is kept apart
-            if module is not None and self._manager.is_registered(module):
-                self._manager.unregister(module)
-            self._fail(plugin, f"{type(error).__name__}: {error}")
+        except (Exception, SystemExit) as error:  # a plugin may raise anything; that is why it is kept apart
+            # By name: the module itself may be registered for another namespace.
+            if self._manager.has_plugin(plugin.namespace):
+                self._manager.unregister(name=plugin.namespace)
+            plugin.error = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
         plugin.load_seconds = time.perf_counter() - start
+        if plugin.error:
+            _warn(plugin)
 
     def _ask(self, plugin: _Plugin, module: types.ModuleType) -> list[Offer]:
         others = [one for one in self._manager.get_plugins() if one is not module]
+        implemented = {caller.name for caller in self._manager.get_hookcallers(module) or ()}
+        if not implemented & set(_HOOKS.values()):
+            raise PluginError(f"it implements neither {' nor '.join(_HOOKS.values())}")
         offers: dict[tuple[str, str], Offer] = {}
         for kind, hook in _HOOKS.items():
-            for specs in self._manager.subset_hook_caller(hook, others)(host=Host()):
+            answers = self._manager.subset_hook_caller(hook, others)(host=Host())
+            if hook in implemented and not answers:
+                raise PluginError(f"{hook} must return {_SPECS[kind].__name__} objects, but returned None")
+            for specs in answers:
+                if isinstance(specs, str) or not isinstance(specs, Iterable):
+                    raise PluginError(f"{hook} must return {_SPECS[kind].__name__} objects, but got {shown(specs)}")
                 for spec in specs:
                     if not isinstance(spec, _SPECS[kind]):
-                        raise PluginError(f"{hook} must return {_SPECS[kind].__name__} objects, but got {spec!r}")
+                        raise PluginError(f"{hook} must return {_SPECS[kind].__name__} objects, but got {shown(spec)}")
                     if spec.api > API_VERSION:
                         raise PluginError(f"{spec.name!r} needs api {spec.api}, but this packing offers {API_VERSION}")
                     if (kind, spec.name) in offers:
@@ -230,20 +251,12 @@ class Registry:
                     offers[kind, spec.name] = Offer(kind, plugin.namespace, spec, plugin.distribution, plugin.version)
         return list(offers.values())
 
-    def _fail(self, plugin: _Plugin, reason: str) -> None:
-        plugin.loaded, plugin.error = True, reason
-        warnings.warn(
-            f"plugin {plugin.namespace!r} of {plugin.distribution} {plugin.version} is left out: {reason}",
-            PluginWarning,
-            stacklevel=2,
-        )
-
     def _unknown(self, kind: Kind, name: str, reason: str | None) -> UnknownNameError:
         offers = self.offers(kind)
         known = [offer.spec.name if offer.namespace == BUILTIN else offer.full_name for offer in offers]
         parts = [f"`{kind}` {name!r} does not exist" + (f" ({reason})" if reason else "")]
         bare = {one.rpartition("/")[2]: one for one in reversed(known)}
-        near = difflib.get_close_matches(name.rpartition("/")[2], bare, n=2)
+        near = difflib.get_close_matches(name.rpartition("/")[2].lower(), bare, n=2)
         if near:
             parts.append(f"Did you mean {' or '.join(repr(bare[one]) for one in near)}?")
         parts.append(f"There are: {', '.join(known)}.")
@@ -252,3 +265,46 @@ class Registry:
             reasons = "; ".join(f"{plugin.namespace} ({plugin.error})" for plugin in broken)
             parts.append(f"Plugins that could not be loaded: {reasons}.")
         return UnknownNameError(parts[0] + ". " + " ".join(parts[1:]))
+
+
+def _name_and_version(distribution: metadata.Distribution | None) -> tuple[str, str]:
+    """What a distribution says about itself; folders left behind by an interrupted uninstall say nothing."""
+    about: Any = {} if distribution is None else distribution.metadata or {}
+    return about.get("Name") or "(unknown)", about.get("Version") or ""
+
+
+def _plugin_of(point: metadata.EntryPoint, distribution: metadata.Distribution | None) -> _Plugin:
+    return _Plugin(point.name, point.load, *_name_and_version(distribution))
+
+
+def _scan_one_by_one() -> Iterator[_Plugin]:
+    """The same entry points, distribution by distribution; one that cannot be read becomes a failure of its own."""
+    seen = set()
+    for distribution in metadata.distributions():
+        name, version = _name_and_version(distribution)
+        key = re.sub(r"[-_.]+", "-", name).lower()
+        if key in seen:  # the first of a name on the path is the one that is imported
+            continue
+        seen.add(key)
+        try:
+            for point in distribution.entry_points.select(group=ENTRY_POINT_GROUP):
+                yield _plugin_of(point, distribution)
+        except Exception as error:
+            reason = f"its entry points cannot be read: {type(error).__name__}: {error}"
+            yield _Plugin(name, lambda: None, name, version, loaded=True, error=reason)
+
+
+def _wrong_namespace(namespace: str, plugins: list[_Plugin]) -> str | None:
+    """Why plugins cannot have this namespace, or None."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", namespace):
+        return f"its namespace {namespace!r} must match [a-z][a-z0-9_]*"
+    if namespace == BUILTIN:
+        return f"its namespace {namespace!r} belongs to the built-ins"
+    if len(plugins) > 1:
+        return f"its namespace {namespace!r} is claimed by {' and '.join(sorted(one.distribution for one in plugins))}"
+    return None
+
+
+def _warn(plugin: _Plugin) -> None:
+    source = f"{plugin.distribution} {plugin.version}".rstrip()
+    warnings.warn(f"plugin {plugin.namespace!r} of {source} is left out: {plugin.error}", PluginWarning, stacklevel=3)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
+import functools
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from packing._checks import shown
 from packing.errors import ConfigError, PluginError
-from packing.plugin import check_options
+from packing.plugin import CAPABILITIES, plain_options
 from packing.registry._registry import Kind, Offer, Registry
 
 __all__ = ["Resolved", "resolve"]
@@ -60,13 +62,12 @@ def resolve(registry: Registry, kind: Kind, config: Any) -> Resolved:
         name = options.pop("name", None)
         if not isinstance(name, str):
             raise ConfigError(f'`{kind}` must have a "name" that is text, but got {shown(name)}.')
-        check_options(options)
-        return _named(registry.find(kind, name), options)
+        return _named(registry.find(kind, name), plain_options(options))
     ready = hasattr(config, "assign") if kind == "algorithm" else callable(config) and hasattr(config, "columns")
     if ready and not inspect.isclass(config):
-        return _object(config, config)
+        return _object(kind, config, config)
     if inspect.isclass(config) or (kind == "algorithm" and callable(config)):
-        return _object(_call(kind, shown(config), config, {}), config)
+        return _object(kind, _call(kind, shown(config), config, _parameters(config), {}), config)
     raise ConfigError(
         f"`{kind}` must be a name, a mapping with a name, a class or factory, or an object with "
         f"{'`assign`' if kind == 'algorithm' else '`columns` and a call'}, but got {shown(config)}."
@@ -77,23 +78,31 @@ def _named(offer: Offer, options: dict[str, Any]) -> Resolved:
     name = offer.spec.name if offer.namespace == "packing" else offer.full_name
     factory = _factory(offer)
     objective = options.get("objective") if offer.kind == "algorithm" else None
-    accepted = dict(options)
-    if objective is not None and not _takes(factory, "objective"):
-        del accepted["objective"]
-    instance = _call(offer.kind, name, factory, accepted)
+    accepted = copy.deepcopy(options)  # what the factory does with them must not change what is recorded
+    parameters = _parameters(factory)
+    if offer.kind == "algorithm" and "objective" not in (parameters or {}):
+        accepted.pop("objective", None)
+    instance = _call(offer.kind, name, factory, parameters, accepted)
     _check_instance(offer.kind, name, instance)
     recorded = {key: value for key, value in options.items() if key != "objective" or offer.kind != "algorithm"}
     capabilities = frozenset(offer.spec.capabilities)
     return Resolved(name, instance, capabilities, recorded, objective, offer.distribution, offer.version)
 
 
-def _object(instance: Any, source: Any) -> Resolved:
-    kind: Kind = "algorithm" if hasattr(instance, "assign") else "estimator"
+def _object(kind: Kind, instance: Any, source: Any) -> Resolved:
+    if isinstance(source, functools.partial):
+        source = source.func
     owner = source if inspect.isclass(source) or inspect.isroutine(source) else type(source)
     name = f"{owner.__module__}:{owner.__qualname__}"
     _check_instance(kind, name, instance)
-    capabilities = frozenset(getattr(instance, "capabilities", ()))
-    return Resolved(name, instance, capabilities, {}, None, "", "")
+    capabilities = getattr(instance, "capabilities", ())
+    if isinstance(capabilities, str) or not isinstance(capabilities, Collection):
+        raise PluginError(f"`capabilities` of {kind} {name!r} must be a set of names, but got {shown(capabilities)}.")
+    unknown = sorted(set(capabilities) - CAPABILITIES, key=str)
+    if unknown:
+        known = ", ".join(sorted(CAPABILITIES))
+        raise PluginError(f"`capabilities` of {kind} {name!r} must be among {known}, but got {unknown}.")
+    return Resolved(name, instance, frozenset(capabilities), {}, None, "", "")
 
 
 def _check_instance(kind: Kind, name: str, instance: Any) -> None:
@@ -126,12 +135,13 @@ def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter] 
         return None
 
 
-def _takes(factory: Callable[..., Any], option: str) -> bool:
-    return option in (_parameters(factory) or {})
-
-
-def _call(kind: Kind, name: str, factory: Callable[..., Any], options: dict[str, Any]) -> Any:
-    parameters = _parameters(factory)
+def _call(
+    kind: Kind,
+    name: str,
+    factory: Callable[..., Any],
+    parameters: Mapping[str, inspect.Parameter] | None,
+    options: dict[str, Any],
+) -> Any:
     if parameters is not None:
         keywords = [
             key

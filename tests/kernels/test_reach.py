@@ -97,6 +97,18 @@ def test_a_subset_sums_to_its_target(values, capacity, target):
     assert set(chosen.tolist()) <= {0, 1}
 
 
+@needs_both
+@pytest.mark.parametrize(("shortest", "longest", "count"), [(1, 300, 200), (5, 60, 900), (900, 9000, 40)])
+def test_large_sets_agree_with_the_whole_table(shortest, longest, count):
+    """Long runs of full words, which `latest` skips."""
+    tokens = np.sort(np.random.default_rng(count).integers(shortest, longest, count))[::-1].copy()
+    capacity = 20_000
+    table, last_start = _full(COMPILED, tokens, capacity), _latest(COMPILED, tokens, capacity)
+    for row in range(0, count + 1, 7):
+        bits = np.unpackbits(table[row].astype("<u8").view(np.uint8), bitorder="little")[: capacity + 1]
+        assert np.array_equal(bits == 1, last_start >= row)
+
+
 def test_the_window_takes_half_of_a_full_pair(implementation):
     tokens = np.full(60, 640, np.int64)
     if implementation is REFERENCE:

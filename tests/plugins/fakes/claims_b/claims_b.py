@@ -1,0 +1,1 @@
+"""One of two that claim a namespace."""
