@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from packing import Planner
-from packing.errors import UnsupportedProblemError
+from packing.errors import PluginError, UnsupportedProblemError
 from packing.plugin import Problem
 from packing.registry import resolve_algorithm
 from packing.testing._answers import ask
@@ -145,7 +145,7 @@ def same_in_new_process(exam: AlgorithmExamination) -> Findings:
     try:
         questions = [instance.fresh() for instance in exam.instances]
         answers = answers_of_new_process("algorithm", exam.config, questions)
-    except RuntimeError as error:
+    except PluginError as error:
         yield str(error)
         return
     yield from exam.compare(answers, "in a new process")
@@ -225,7 +225,8 @@ def undeclared_features_refused(exam: AlgorithmExamination) -> Findings:
 def config_round_trips(exam: AlgorithmExamination) -> Findings:
     """The config as JSON, keys sorted, means the same algorithm, and resolving it does not change it."""
     if not isinstance(exam.config, (str, Mapping)):
-        raise NotApplicable("the config is a class or an object, not a name")
+        yield NotApplicable("the config is a class or an object, not a name")
+        return
     before = copy.deepcopy(exam.config)
     try:
         again = json.loads(json.dumps(exam.config, sort_keys=True, allow_nan=False))

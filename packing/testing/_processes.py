@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from packing.errors import PluginError
 from packing.registry import get_registry, use_registry
 from packing.testing._answers import algorithm_answers, estimator_answers
 from packing.testing._registries import GivenRegistry
@@ -49,14 +50,14 @@ def answers_of_new_process(kind: str, config: Any, questions: list[Any]) -> list
         questions: problems, or tables of columns.
 
     Raises:
-        RuntimeError: config or questions cannot be pickled, or the process failed; the message says how.
+        PluginError: config or questions cannot be pickled, or the process failed; the message says how.
     """
     registry = get_registry()
     given = (registry.plugins, registry.isolated) if isinstance(registry, GivenRegistry) else None
     try:
         question = pickle.dumps((kind, given, config, questions))
     except Exception as error:
-        raise RuntimeError(
+        raise PluginError(
             f"the config and its plugin must be importable by name, but cannot be pickled: {error}"
         ) from error
     seed = "271828" if os.environ.get("PYTHONHASHSEED") == "314159" else "314159"
@@ -65,10 +66,10 @@ def answers_of_new_process(kind: str, config: Any, questions: list[Any]) -> list
     try:
         process = subprocess.run(command, input=question, env=environment, capture_output=True, timeout=_TIMEOUT)
     except subprocess.TimeoutExpired:
-        raise RuntimeError(f"the process gave no answer within {_TIMEOUT} seconds") from None
+        raise PluginError(f"the process gave no answer within {_TIMEOUT} seconds") from None
     if process.returncode != 0:
         lines = process.stderr.decode(errors="replace").strip().splitlines()
-        raise RuntimeError(f"the process ended with status {process.returncode}: {lines[-1] if lines else 'no output'}")
+        raise PluginError(f"the process ended with status {process.returncode}: {lines[-1] if lines else 'no output'}")
     answers: list[Any] = pickle.loads(process.stdout)
     return answers
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from packing.errors import ConfigError, PluginError, UnknownNameError
@@ -75,7 +76,7 @@ class _Distribution(metadata.Distribution):
         return f"Metadata-Version: 2.1\nName: {self._name}\nVersion: 0\n" if filename == "METADATA" else None
 
     def locate_file(self, path: str | os.PathLike[str]) -> Any:
-        raise FileNotFoundError(path)
+        return Path(path)
 
 
 class _EntryPoint(metadata.EntryPoint):
