@@ -37,6 +37,9 @@ done
 step "wheel: built from the sdist, checked, tested on every Python found"
 bash ci/wheels.sh --quick
 
+step "plugins: wheels in a clean environment, and one made from the starter's README"
+bash ci/plugins.sh dist/packing-*.whl
+
 step "sanitizers, short form"
 bash ci/sanitize.sh --quick
 

@@ -32,7 +32,7 @@ wheel=$(ls "$dist"/packing-*.whl)
 
 # Outside the checkout, so that the installed wheel is what is tested.
 mkdir -p "$scratch/project"
-cp -r tests pyproject.toml README.md ci "$scratch/project"
+cp -r tests pyproject.toml README.md ci plugins "$scratch/project"
 if [ -d ../shared ]; then ln -s "$(cd ../shared && pwd)" "$scratch/shared"; fi
 tests="tests"
 if [ $quick = yes ]; then tests="tests/kernels tests/vectors tests/contract tests/plugins"; fi

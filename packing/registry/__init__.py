@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from packing.registry._registry import Offer, PluginWarning, Registry
@@ -16,15 +19,21 @@ __all__ = [
     "listing",
     "resolve_algorithm",
     "resolve_estimator",
+    "use_registry",
 ]
 
 # Not `_registry`: that is a module of this package.
 _shared: Registry | None = None
+# What tests put in its place, the last one in force.
+_in_place: list[Registry] = []
+_in_place_lock = threading.Lock()
 
 
 def get_registry() -> Registry:
     """The process's registry, made on first use."""
     global _shared
+    if _in_place:
+        return _in_place[-1]
     if _shared is None:
         _shared = Registry()
     return _shared
@@ -43,3 +52,18 @@ def resolve_estimator(config: Any) -> Resolved:
 def listing() -> list[dict[str, Any]]:
     """What `packing plugins` shows: one row per offer, one per plugin that failed."""
     return get_registry().listing()
+
+
+@contextmanager
+def use_registry(registry: Registry) -> Iterator[Registry]:
+    """While the block runs, names mean what `registry` says, in every thread; for tests of plugins.
+
+    Blocks may nest, and may end in another order than they began (threads): the one entered last counts.
+    """
+    with _in_place_lock:
+        _in_place.append(registry)
+    try:
+        yield registry
+    finally:
+        with _in_place_lock:
+            del _in_place[max(at for at, one in enumerate(_in_place) if one is registry)]
