@@ -83,6 +83,12 @@ def _aligned(lengths: Int64Array, alignment: int) -> Int64Array:
 def _costs(planner: Planner, batch: Batch) -> Any:
     resolved = planner._estimator
     if resolved is not None:
+        for name in resolved.instance.columns:
+            if name not in batch.columns:
+                there = ", ".join(f"`{one}`" for one in batch.columns)
+                raise ConfigError(
+                    f"the estimator `{resolved.name}` needs the column `{name}`, but the columns are: {there}."
+                )
         if getattr(resolved.instance, "takes_records", False) and batch.records is not None:
             return resolved.instance(batch.columns, records=batch.records)
         return resolved.instance(batch.columns)

@@ -51,7 +51,6 @@ cdef struct Bins:
 cdef struct Entry:
     int64_t sample, tokens, cost, count, forbid, home
     const int64_t* footprints
-    bint must_open
 
 
 cdef struct Choice:

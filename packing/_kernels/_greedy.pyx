@@ -99,7 +99,6 @@ def place(
                 entry.home = -1
                 if group.shape[0] and group[entry.sample] >= 0:
                     entry.home = bins.home[group[entry.sample]]
-                entry.must_open = position < num_bins and entry.home < 0
                 if not place_by_scan(&bins, &entry, num_samples - position, forbid.shape[0] > 0, &bin_of[entry.sample]):
                     placed = position
                     break
@@ -113,15 +112,16 @@ cdef bint place_by_scan(
 ) noexcept nogil:
     """Looks at every bin; False where none can take the entry."""
     cdef Choice best, choice
-    cdef int64_t b, first = 0, last = bins.num_bins, empty = 0, more
+    cdef int64_t b, first = 0, last = bins.num_bins, empty = 0, empty_at_home = 0, more
     cdef double rough, best_rough = -1.0
     cdef bint must_open
     best.score, best.left, best.tokens, best.bin = 0, 0, 0, -1
-    for b in range(bins.num_bins):
-        empty += bins.items[b] == 0
-    must_open = remaining <= empty or entry.must_open
     if entry.home >= 0:
         first, last = entry.home * bins.slots, (entry.home + 1) * bins.slots
+    for b in range(bins.num_bins):
+        empty += bins.items[b] == 0
+        empty_at_home += bins.items[b] == 0 and first <= b < last
+    must_open = empty_at_home > 0 or (empty > 0 and remaining <= empty)
     for b in range(first, last):
         if (must_open and bins.items[b]) or not fits(bins, b, entry, forbidding):
             continue

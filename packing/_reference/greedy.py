@@ -39,8 +39,9 @@ def place(
     """Places entries one after the other, each into the bin with the smallest (score, capacity left after placing,
     tokens of the rank, rank, slot), and returns how many it could place (N: all of them).
 
-    The first K entries may only open empty bins, so that none stays empty. An entry whose group is already at home on
-    a rank may use a bin of that rank that is not empty, as long as enough entries are left for the empty ones.
+    While a bin is empty, entries may only open empty bins, so that none stays empty: without groups these are the
+    first K. Only an entry whose group is at home on a rank without an empty bin may join others, as long as enough
+    entries are left for the empty ones.
     """
     num_bins, num_samples = ranks * bins_per_rank, len(order)
     padded, grouped = len(pad_cost) > 0, len(group) > 0
@@ -89,7 +90,8 @@ def place(
         sample = int(order[position])
         length = int(tokens[sample])
         at_home = home[int(group[sample])] if grouped and int(group[sample]) >= 0 else -1
-        must_open = num_samples - position <= empty or (position < num_bins and at_home < 0)
+        home_bins = range(at_home * bins_per_rank, (at_home + 1) * bins_per_rank) if at_home >= 0 else range(num_bins)
+        must_open = num_samples - position <= empty or any(items[b] == 0 for b in home_bins)
         best: tuple[int, int, int, int] | None = None
         for bin_index in range(num_bins):
             rank = bin_index // bins_per_rank

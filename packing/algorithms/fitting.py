@@ -27,6 +27,9 @@ class _Fit:
     def assign(self, problem: Problem) -> Assignment | None:
         """The layout, or None where the rule needs more packs than there are bins."""
         ranks, slots = problem.ranks, problem.bins_per_rank
+        smallest = None if problem.capacity is None else int(np.min(problem.capacity))
+        if not isinstance(problem.capacity, (int, type(None))) and problem.tokens.max(initial=0) > (smallest or 0):
+            return None  # the rules know one capacity, the smallest, and cannot tell which bins hold more
         if slots is None:
             slots = -(-(self._pack(problem, None).num_bins) // ranks)
         if problem.num_samples < ranks * slots:

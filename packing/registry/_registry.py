@@ -11,8 +11,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from importlib import metadata
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pluggy
 
@@ -21,6 +20,9 @@ from packing._version import __version__
 from packing.errors import AmbiguousNameError, PluginError, UnknownNameError
 from packing.plugin import API_VERSION, AlgorithmSpec, EstimatorSpec, Host
 from packing.registry import _builtins, _hooks
+
+if TYPE_CHECKING:
+    from importlib import metadata
 
 __all__ = ["BUILTIN", "ENTRY_POINT_GROUP", "Offer", "PluginWarning", "Registry"]
 
@@ -201,6 +203,8 @@ class Registry:
         """Every entry point of the group, not loaded."""
         if self._entry_points is not None:
             return [_plugin_of(point, point.dist) for point in self._entry_points]
+        from importlib import metadata  # costs more than a plan; built-in names do without
+
         try:
             return [_plugin_of(point, point.dist) for point in metadata.entry_points(group=ENTRY_POINT_GROUP)]
         except Exception:  # one unreadable distribution, anybody's, must not hide the others
@@ -279,6 +283,8 @@ def _plugin_of(point: metadata.EntryPoint, distribution: metadata.Distribution |
 
 def _scan_one_by_one() -> Iterator[_Plugin]:
     """The same entry points, distribution by distribution; one that cannot be read becomes a failure of its own."""
+    from importlib import metadata
+
     seen = set()
     for distribution in metadata.distributions():
         name, version = _name_and_version(distribution)

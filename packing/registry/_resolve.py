@@ -117,8 +117,13 @@ def _object(kind: Kind, instance: Any, source: Any) -> Resolved:
 def _check_instance(kind: Kind, name: str, instance: Any) -> None:
     if kind == "algorithm" and not callable(getattr(instance, "assign", None)):
         raise PluginError(f"algorithm {name!r} has no method `assign`: got {shown(instance)}.")
-    if kind == "estimator" and not (callable(instance) and hasattr(instance, "columns")):
-        raise PluginError(f"estimator {name!r} must have `columns` and be callable: got {shown(instance)}.")
+    if kind == "estimator":
+        if not (callable(instance) and hasattr(instance, "columns")):
+            raise PluginError(f"estimator {name!r} must have `columns` and be callable: got {shown(instance)}.")
+        columns = instance.columns
+        names = isinstance(columns, Collection) and not isinstance(columns, str)
+        if not names or any(not isinstance(column, str) for column in columns):
+            raise PluginError(f"`columns` of estimator {name!r} must be names of columns, but got {shown(columns)}.")
 
 
 def _is_record_style(instance: Any) -> bool:

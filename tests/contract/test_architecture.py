@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -147,3 +148,14 @@ def test_every_module_says_what_it_is_in_one_sentence():
     for path in python_files():
         summary = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0]
         assert summary.endswith("."), path
+
+
+def test_the_readme_names_every_hook_with_its_arguments():
+    readme = ROOT / "README.md"
+    if not readme.exists():
+        pytest.skip("an installed package has no README")
+    from packing.registry import _hooks
+
+    for name in ("packing_algorithms", "packing_estimators"):
+        arguments = ", ".join(inspect.signature(getattr(_hooks, name)).parameters)
+        assert f"{name}({arguments})" in readme.read_text()

@@ -296,3 +296,26 @@ def test_an_objective_of_null_is_none():
     plan = Planner(data_parallel_size=4, algorithm={"name": "lpt", "objective": None}).plan(LENGTHS)
     assert plan.objective == "makespan"
     assert plan == Planner(data_parallel_size=4).plan(LENGTHS)
+
+
+@pytest.mark.parametrize("columns", ["length", 3, None, ["length", 3]])
+def test_columns_of_an_estimator_that_are_no_names(columns):
+    class Odd:
+        def __call__(self, columns):
+            return columns["length"]
+
+    Odd.columns = columns
+    with pytest.raises(PluginError, match=r"`columns` of estimator .*Odd' must be names of columns"):
+        Planner(data_parallel_size=2, estimator=Odd())
+
+
+def test_a_column_that_an_estimator_declares_and_the_samples_lack():
+    class Images:
+        columns = ("length", "image_tokens")
+
+        def __call__(self, columns):
+            return columns["length"] + columns["image_tokens"]
+
+    planner = Planner(data_parallel_size=2, estimator=Images())
+    with pytest.raises(ConfigError, match=r"needs the column `image_tokens`, but the columns are: `length`\."):
+        planner.plan([3, 4])

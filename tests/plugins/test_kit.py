@@ -42,11 +42,7 @@ ALGORITHMS = [
     "lpt", "feasible_lpt", "kk", "equal_count", "first_fit", "first_fit_decreasing", "best_fit_decreasing", "next_fit",
     "none",
 ]  # fmt: skip
-RANK_GROUPS = "pairs go into one bin, and the last ones no longer find two empty bins on one rank"
-NO_CANDIDATE = {
-    "equal_count": {"uneven_count": "its samples are no multiple of the ranks"},
-    "lpt": {"random_group_rank": RANK_GROUPS, "random_group_rank_balance": RANK_GROUPS},
-}
+NO_CANDIDATE = {"equal_count": {"uneven_count": "its samples are no multiple of the ranks"}}
 LLAMA = json.loads((ROOT / "tests" / "data" / "configs" / "llama-3.1-8b.json").read_text())["config"]
 CONFIGS = ["tokens", "attention", {"name": "flops", "model": LLAMA, "prefix_column": "prefix"}]
 
