@@ -12,6 +12,9 @@ from packing.errors import ConfigError
 
 __all__ = ["padding_table"]
 
+LONGEST = 1 << 24
+"""The table takes 8 bytes per token of a row, and a second for a few million of them."""
+
 
 def padding_table(setting: Any, seq_len: int | None) -> Numbers | None:
     """Cost of 0 .. seq_len unused tokens, [seq_len + 1]; None without a setting.
@@ -26,6 +29,8 @@ def padding_table(setting: Any, seq_len: int | None) -> Numbers | None:
         return None
     if seq_len is None:
         raise ConfigError("`padding_cost` needs `seq_len`.")
+    if seq_len > LONGEST:
+        raise ConfigError(f"`padding_cost` is tabulated for `seq_len` up to {LONGEST}, but got {seq_len}.")
     unused = range(seq_len + 1)
     if callable(setting):
         return finite("padding_cost", [setting(tokens) for tokens in unused])

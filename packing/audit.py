@@ -11,7 +11,7 @@ from packing.assignment import Assignment
 from packing.errors import AuditError
 from packing.problem import BinState, Problem
 
-__all__ = ["audit", "check_unchanged", "first_violation", "inputs_of"]
+__all__ = ["audit", "check_unchanged", "first_violation", "inputs_of", "is_valid"]
 
 
 Describe = Callable[[int], str]
@@ -27,6 +27,12 @@ def first_violation(problem: Problem, layout: Assignment, describe: Describe = _
         if wrong is not None:
             return wrong
     return None
+
+
+def is_valid(problem: Problem, layout: Assignment) -> bool:
+    """Whether the layout is valid, without finding out what is wrong with it."""
+    checks = (_conservation, _empty_bins, _equal_counts)
+    return all(check(problem, layout, _by_index) is None for check in checks) and not _exceeds(problem, layout)
 
 
 def audit(problem: Problem, layout: object, algorithm: str, describe: Describe = _by_index) -> Assignment:

@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from packing import _checks, _kernels
 from packing._checks import Int64Array
+from packing._fixed_point import SUM_BITS, exact_sum
 from packing.errors import ConfigError
 
 __all__ = ["descending_order", "difference", "karmarkar_karp"]
 
 Int32Array = npt.NDArray[np.int32]
 
-_LIMIT = 2**62  # of every sum of costs, so that adding two sums cannot overflow
 _INDEX_LIMIT = 2**31  # indices and offsets are int32
 
 
@@ -51,8 +51,8 @@ def karmarkar_karp(values: Any, k: int, *, equal_size: bool = False) -> list[lis
         raise ConfigError(
             f"`len(values)` must be a multiple of `k` with `equal_size`, but got {len(array)} and k={num_groups}."
         )
-    total = _exact_sum(array)
-    if total >= _LIMIT:
+    total = exact_sum(array)
+    if total >= 1 << SUM_BITS:
         raise ConfigError(f"`values` must have a sum below 2**62, but got {total}.")
     offsets, items = difference(array, num_groups, equal_count)
     bounds, samples = offsets.tolist(), items.tolist()
@@ -104,11 +104,3 @@ def descending_order(primary: Int64Array, secondary: Int64Array | None = None) -
     workspace = np.empty(_kernels.order.descending_workspace(len(primary)), np.uint8)
     _kernels.order.descending(primary, secondary, order, workspace)
     return order
-
-
-def _exact_sum(values: Int64Array) -> int:
-    """The sum of non-negative values as a Python integer, which cannot wrap."""
-    if not len(values) or int(values.max()) * len(values) < _LIMIT:
-        return int(values.sum())
-    high, low = values >> 32, values & (2**32 - 1)
-    return (int(high.sum()) << 32) + int(low.sum())

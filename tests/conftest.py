@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 from pathlib import Path
 
@@ -20,6 +22,14 @@ def data_folder() -> Path:
 def vectors_file() -> Path:
     """The golden vectors; `PACKING_VECTORS` names another file."""
     return Path(os.environ.get("PACKING_VECTORS", SHARED / "vectors" / "seed_algorithms.jsonl.gz"))
+
+
+def golden_vectors() -> list[dict]:
+    """The golden vectors, or none where the file is not here."""
+    if not vectors_file().exists():
+        return []
+    with gzip.open(vectors_file(), "rt") as lines:
+        return [json.loads(line) for line in lines]
 
 
 @pytest.fixture(scope="session")

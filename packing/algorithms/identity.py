@@ -9,7 +9,7 @@ import numpy as np
 
 from packing.algorithms._open_bins import smallest_count
 from packing.assignment import Assignment
-from packing.audit import first_violation
+from packing.audit import is_valid
 from packing.problem import Problem
 
 __all__ = ["Identity"]
@@ -35,4 +35,4 @@ class Identity:
 def _deal(problem: Problem) -> Assignment | None:
     edges = np.arange(problem.num_bins + 1) * problem.num_samples // problem.num_bins
     layout = Assignment(edges, np.arange(problem.num_samples))
-    return layout if first_violation(problem, layout) is None else None
+    return layout if is_valid(problem, layout) else None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packing.assignment import Assignment
-from packing.audit import audit, first_violation
+from packing.audit import audit, first_violation, is_valid
 from packing.errors import AuditError
 from packing.problem import Problem
 from tests.problems import column, examples, problems, replay, valid_layouts
@@ -147,6 +147,7 @@ def problems_with_layouts(draw):
 def test_the_fast_form_agrees_with_the_predicate(case):
     problem, layout = case
     assert (first_violation(problem, layout) is None) is replay(problem, layout)
+    assert is_valid(problem, layout) is replay(problem, layout)
 
 
 @examples(60)

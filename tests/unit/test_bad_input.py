@@ -541,3 +541,8 @@ def test_an_algorithm_that_cannot_be_made():
 
     with pytest.raises(PluginError, match="could not be made: RuntimeError: no licence"):
         planner(algorithm=Picky)
+
+
+def test_padding_that_no_table_can_hold():
+    message = "`padding_cost` is tabulated for `seq_len` up to 16777216, but got 1099511627776."
+    refused(ConfigError, message, lambda: planner(seq_len=2**40, padding_cost={"linear": 1}))

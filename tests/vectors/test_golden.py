@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-
 import numpy as np
 import pytest
 
@@ -12,15 +9,7 @@ from packing.assignment import Assignment
 from packing.objectives import get_objective
 from packing.problem import Problem
 from packing.registry import resolve_algorithm
-from tests.conftest import vectors_file
-
-
-def _vectors() -> list[dict]:
-    path = vectors_file()
-    if not path.exists():
-        return []
-    with gzip.open(path, "rt") as lines:
-        return [json.loads(line) for line in lines]
+from tests.conftest import golden_vectors, vectors_file
 
 
 def problem_of(vector: dict) -> tuple[Problem, list[int]]:
@@ -51,11 +40,11 @@ def problem_of(vector: dict) -> tuple[Problem, list[int]]:
 
 
 @pytest.mark.skipif(not vectors_file().exists(), reason="the golden vectors are not here")
-def test_there_are_vectors():
-    assert {vector["algorithm"] for vector in _vectors()} == {"lpt", "feasible_lpt"}
+def test_there_aregolden_vectors():
+    assert {vector["algorithm"] for vector in golden_vectors()} == {"lpt", "feasible_lpt"}
 
 
-@pytest.mark.parametrize("vector", _vectors(), ids=lambda vector: vector["name"])
+@pytest.mark.parametrize("vector", golden_vectors(), ids=lambda vector: vector["name"])
 def test_the_layout_is_the_golden_one(vector):
     problem, order = problem_of(vector)
     layout = resolve_algorithm({"name": vector["algorithm"]} | vector["options"]).instance.assign(problem)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
 
 import pytest
@@ -15,17 +13,9 @@ from packing.compat.hyper_parallel import (
     LPTBalancingAlgorithm,
     resolve_balancing_algorithm,
 )
-from tests.conftest import vectors_file
+from tests.conftest import golden_vectors, vectors_file
 
 CLASSES = {"lpt": LPTBalancingAlgorithm, "feasible_lpt": FeasibleLPTBalancingAlgorithm}
-
-
-def _vectors() -> list[dict]:
-    path = vectors_file()
-    if not path.exists():
-        return []
-    with gzip.open(path, "rt") as lines:
-        return [json.loads(line) for line in lines]
 
 
 class Step:
@@ -67,11 +57,11 @@ def padding_of(vector: dict):
 
 
 @pytest.mark.skipif(not vectors_file().exists(), reason="the golden vectors are not here")
-def test_there_are_vectors():
-    assert {vector["algorithm"] for vector in _vectors()} == set(CLASSES)
+def test_there_aregolden_vectors():
+    assert {vector["algorithm"] for vector in golden_vectors()} == set(CLASSES)
 
 
-@pytest.mark.parametrize("vector", _vectors(), ids=lambda vector: vector["name"])
+@pytest.mark.parametrize("vector", golden_vectors(), ids=lambda vector: vector["name"])
 def test_the_bins_of_keys_are_the_golden_ones(vector):
     step = Step(vector)
     algorithm = CLASSES[vector["algorithm"]](**vector["options"], padding_cost=padding_of(vector))
@@ -89,7 +79,7 @@ def test_the_bins_of_keys_are_the_golden_ones(vector):
         assert score == pytest.approx(vector[name], rel=1e-12, abs=1e-15)
 
 
-@pytest.mark.parametrize("vector", _vectors()[::5], ids=lambda vector: vector["name"])
+@pytest.mark.parametrize("vector", golden_vectors()[::5], ids=lambda vector: vector["name"])
 def test_the_planner_takes_the_golden_bins_where_they_are_better(vector):
     step = Step(vector)
     algorithm = resolve_balancing_algorithm({"name": vector["algorithm"]} | vector["options"])
