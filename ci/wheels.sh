@@ -35,7 +35,7 @@ mkdir -p "$scratch/project"
 cp -r tests pyproject.toml README.md ci plugins "$scratch/project"
 if [ -d ../shared ]; then ln -s "$(cd ../shared && pwd)" "$scratch/shared"; fi
 tests="tests"
-if [ $quick = yes ]; then tests="tests/kernels tests/vectors tests/contract tests/plugins"; fi
+if [ $quick = yes ]; then tests="tests/kernels tests/vectors tests/contract"; fi
 for version in 3.11 3.12 3.13; do
   if ! interpreter=$(find_python $version); then
     echo "Python $version is not on this machine"
