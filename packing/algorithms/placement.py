@@ -80,6 +80,8 @@ def place(problem: Problem, *, score: int, max_items: int | None = None) -> Assi
     order = descending_order(entries.cost, entries.tokens)
     if entries.rank_group.size:
         order = _groups_together(order, entries)
+    if entries.forbid.size:
+        order = _kinds_first(order, entries.forbid)
     num_entries = order.size
     if num_entries < problem.num_bins:
         return None
@@ -103,6 +105,14 @@ def place(problem: Problem, *, score: int, max_items: int | None = None) -> Assi
     if entries.entry_of is not None:
         order, bin_of = _members(order, bin_of, entries.entry_of)
     return _in_order(order, bin_of, problem.num_bins)
+
+
+def _kinds_first(order: Int32Array, forbid: Int64Array) -> Int32Array:
+    """The first of every kind before all others: the first entries open bins, and every kind needs one."""
+    first = np.unique(forbid[order], return_index=True)[1]
+    later = np.ones(order.size, bool)
+    later[first] = False
+    return np.concatenate([order[np.sort(first)], order[later]])
 
 
 def _groups_together(order: Int32Array, entries: _Entries) -> Int32Array:

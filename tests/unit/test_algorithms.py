@@ -370,3 +370,17 @@ class TestIdentity:
     def test_an_open_problem_takes_the_first_count_that_fits(self):
         problem = make([5, 5, 1, 1], ranks=1, bins_per_rank=None, capacity=9)
         assert assign("none", problem).to_bins() == [[0], [1], [2, 3]]
+
+
+def test_every_kind_gets_a_bin_of_its_own():
+    """Four kinds in pairs need four bins; the heaviest four samples alone would open them for two kinds only."""
+    problem = Problem(
+        tokens=[1] * 8,
+        cost=[9, 9, 8, 8, 2, 2, 1, 1],
+        ranks=2,
+        bins_per_rank=None,
+        capacity=8,
+        forbid=[0, 0, 1, 1, 2, 2, 3, 3],
+    )
+    layout = resolve_algorithm("lpt").instance.assign(problem)
+    assert sorted(map(sorted, layout.to_bins())) == [[0, 1], [2, 3], [4, 5], [6, 7]]
