@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from packing._blame import blamed_on
 from packing._checks import LARGEST, Int64Array
 from packing._fixed_point import finite, quantise_budget, quantise_costs
 from packing._samples import Batch
 from packing.assignment import Assignment
 from packing.audit import first_violation
-from packing.errors import ConfigError
+from packing.errors import ConfigError, PluginError
 from packing.problem import Problem
 
 if TYPE_CHECKING:
@@ -31,9 +32,12 @@ def build_problem(planner: Planner, batch: Batch, reference: list[Int64Array] | 
     ranks = planner.data_parallel_size * planner.window
     bins_per_rank = _bins_per_rank(planner, ranks, None if reference is None else len(reference))
     bins = ranks * bins_per_rank if bins_per_rank is not None else batch.lengths.size + ranks
-    cost = finite("cost", _costs(planner, batch), length=batch.lengths.size)
+    # Costs that an estimator computed are named after it; the user has no setting `cost`.
+    resolved = planner._estimator
+    label = "cost" if resolved is None else f"cost` of estimator `{resolved.name}"
+    cost = finite(label, _costs(planner, batch), length=batch.lengths.size)
     fixed, pad_cost, exponent = quantise_costs(cost, planner._pad_table, bins)
-    footprints, budgets = _budgets(planner, batch)
+    footprints, budgets, budget_exponents = _budgets(planner, batch)
     tokens = _aligned(batch.lengths, planner.alignment)
     group, forbid = _labels(planner, batch, "group"), _labels(planner, batch, "forbid")
     problem = Problem(
@@ -55,6 +59,7 @@ def build_problem(planner: Planner, batch: Batch, reference: list[Int64Array] | 
         forbid=None if forbid is None else forbid[order],
         oversized=planner.oversized_policy,
         cost_exponent=exponent,
+        budget_exponents=budget_exponents,
     )
     return problem if reference is None else _with_reference(problem, reference, batch)
 
@@ -89,25 +94,34 @@ def _costs(planner: Planner, batch: Batch) -> Any:
                 raise ConfigError(
                     f"the estimator `{resolved.name}` needs the column `{name}`, but the columns are: {there}."
                 )
-        if getattr(resolved.instance, "takes_records", False) and batch.records is not None:
-            return resolved.instance(batch.columns, records=batch.records)
-        return resolved.instance(batch.columns)
+        lengths = batch.lengths.copy()
+        with blamed_on("estimator", resolved.name):
+            if getattr(resolved.instance, "takes_records", False) and batch.records is not None:
+                costs = resolved.instance(batch.columns, records=batch.records)
+            else:
+                costs = resolved.instance(batch.columns)
+        # Read-only for NumPy, but not for who shares its memory: caps would be counted with wrong lengths.
+        if not np.array_equal(lengths, batch.lengths):
+            raise PluginError(f"estimator {resolved.name!r} broke its contract: it changed the column `length`.")
+        return costs
     if batch.records is not None:
         costs = np.asarray([record.cost.llm for record in batch.records])
         return costs if costs.any() else batch.lengths
     return batch.columns.get("cost", batch.lengths)
 
 
-def _budgets(planner: Planner, batch: Batch) -> tuple[Int64Array | None, Int64Array | None]:
+def _budgets(planner: Planner, batch: Batch) -> tuple[Int64Array | None, Int64Array | None, tuple[int, ...]]:
+    """Footprints, budgets and their exponents."""
     if not planner.packing_budgets:
-        return None, None
-    footprints, limits = [], []
+        return None, None, ()
+    footprints, limits, exponents = [], [], []
     for name, limit in planner.packing_budgets.items():
         column = finite(name, batch.column("packing_budgets", name), length=batch.lengths.size)
-        footprint, fixed_limit = quantise_budget(column, limit)
+        footprint, fixed_limit, exponent = quantise_budget(column, limit)
         footprints.append(footprint)
         limits.append(fixed_limit)
-    return np.stack(footprints, axis=1), np.asarray(limits, np.int64)
+        exponents.append(exponent)
+    return np.stack(footprints, axis=1), np.asarray(limits, np.int64), tuple(exponents)
 
 
 def _labels(planner: Planner, batch: Batch, option: str) -> Int64Array | None:

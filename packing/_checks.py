@@ -76,10 +76,10 @@ def real(name: str, value: Any, *, minimum: float = 0.0) -> float:
 
 def fraction(name: str, value: Any) -> float:
     """A number in [0, 1)."""
-    number = real(name, value, minimum=-math.inf)
-    if not 0.0 <= number < 1.0:
-        raise ConfigError(f"`{name}` must lie in [0, 1), but got {value!r}.")
-    return number
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if number and not 0.0 <= value < 1.0:
+        raise ConfigError(f"`{name}` must lie in [0, 1), but got {shown(value)}.")
+    return real(name, value)
 
 
 def boolean(name: str, value: Any) -> bool:
@@ -109,6 +109,8 @@ def integers(name: str, values: Any, *, minimum: int = 0) -> Int64Array:
 
     Whole-valued floats below 2**53 are taken; NaN, infinities, fractions, bools, strings and objects are not.
     """
+    if np.ma.is_masked(values):
+        raise ConfigError(f"`{name}` must have a value everywhere, but got a masked array with masked values.")
     try:
         array = np.asarray(values)
     except ValueError:
@@ -134,6 +136,8 @@ def integers(name: str, values: Any, *, minimum: int = 0) -> Int64Array:
     elif array.dtype.kind != "i":
         listed = array.tolist()
         at = next((i for i, v in enumerate(listed) if not isinstance(v, int) or isinstance(v, bool)), -1)
+        if at < 0 and all(-(2**63) <= v < 2**63 for v in listed):
+            return integers(name, np.array(listed, np.int64), minimum=minimum)
         if at < 0:  # Python integers that NumPy could not take as such
             at = max(range(len(listed)), key=lambda i: abs(listed[i]))
             raise ConfigError(f"`{name}` must fit into 64-bit integers, but got {shown(listed[at])} at index {at}.")

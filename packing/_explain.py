@@ -16,8 +16,13 @@ def check_supported(problem: Problem, resolved: Resolved) -> None:
     if missing:
         names = ", ".join(f"`{name}`" for name in missing)
         able = ", ".join(_able(problem)) or "none"
+        # An object or class that was handed in has no spec that could declare anything.
+        how = "" if resolved.distribution else " (an object declares what it supports in its attribute `capabilities`)"
+        if "open_bins" in missing:
+            how += " (`open_bins`: set `local_batch_size`, or it must choose the number of bins)"
         raise UnsupportedProblemError(
-            f"`algorithm` {resolved.name!r} does not support what this problem needs: {names}; those that do: {able}."
+            f"`algorithm` {resolved.name!r} does not support what this problem needs: {names}{how}; "
+            f"those that do: {able}."
         )
 
 

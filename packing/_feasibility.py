@@ -61,8 +61,8 @@ def _single_samples(problem: Problem, describe: Describe) -> None:
         if over.any():
             sample, b = map(int, np.argwhere(over)[0])
             raise InfeasibleError(
-                f"{describe(sample)} needs {problem.footprints[sample, b]} of budget {problem.budget_names[b]!r}, "
-                f"over its limit {problem.budgets[b]}."
+                f"{describe(sample)} needs {problem.budget_amount(b, int(problem.footprints[sample, b]))} of budget "
+                f"{problem.budget_names[b]!r}, over its limit {problem.budget_amount(b, int(problem.budgets[b]))}."
             )
 
 
@@ -116,8 +116,9 @@ def _groups(problem: Problem, group: Int64Array, describe: Describe) -> None:
             if used[:, b].max() > budget * bins:
                 at = int(np.argmax(used[:, b]))
                 raise InfeasibleError(
-                    f"{grouped.name(at)} needs {used[at, b]} of budget {problem.budget_names[b]!r}, but one {scope} "
-                    f"holds at most {budget * bins}."
+                    f"{grouped.name(at)} needs {problem.budget_amount(b, int(used[at, b]))} of budget "
+                    f"{problem.budget_names[b]!r}, but one {scope} holds at most "
+                    f"{problem.budget_amount(b, budget * bins)}."
                 )
     if problem.forbid is not None and scope == "bin":
         _group_kinds(grouped, problem.forbid)

@@ -43,6 +43,10 @@ def finite(name: str, values: Any, *, length: int | None = None) -> Numbers:
         at = next(
             (i for i, v in enumerate(array.tolist()) if not isinstance(v, (int, float)) or isinstance(v, bool)), 0
         )
+        listed = array.tolist()
+        numbers = all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in listed)
+        if array.dtype.kind == "O" and numbers and all(abs(v) < 2**63 for v in listed if isinstance(v, int)):
+            return finite(name, np.asarray(listed), length=length)
         if array.dtype.kind == "O" and isinstance(array[at], int) and not isinstance(array[at], bool):
             largest = max(array.tolist())
             raise ConfigError(f"`{name}` overflows a 64-bit integer: got {shown(largest)}.")
@@ -105,10 +109,13 @@ def quantise_costs(cost: Numbers, pad_cost: Numbers | None, num_bins: int) -> tu
     return fixed[0], fixed[1] if len(fixed) > 1 else None, exponent
 
 
-def quantise_budget(footprint: Numbers, budget: float | int) -> tuple[Int64Array, int]:
+def quantise_budget(footprint: Numbers, budget: float | int) -> tuple[Int64Array, int, int]:
     """One budget and its footprints as int64 with one power-of-two scale; footprints rounded up, the budget down.
 
     Rounding this way never lets a bin exceed the budget; whole numbers stay exact.
+
+    Returns:
+        (footprint int64[N], budget, exponent e): fixed = value * 2**e.
     """
     small = isinstance(budget, int) and budget < 1 << SUM_BITS
     limit: Numbers = np.asarray([budget], np.int64) if small else np.asarray([budget], np.float64)
@@ -119,7 +126,7 @@ def quantise_budget(footprint: Numbers, budget: float | int) -> tuple[Int64Array
         exponent = min(exponent, 0)
     up = np.ceil(_scaled(footprint, exponent)).astype(np.int64)
     up = np.maximum(up, footprint > 0)  # the scaled value may have underflowed to 0
-    return up, int(np.floor(_scaled(limit, exponent))[0])
+    return up, int(np.floor(_scaled(limit, exponent))[0]), exponent
 
 
 def to_float(fixed: Any, exponent: int) -> npt.NDArray[np.float64]:

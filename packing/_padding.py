@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from packing import _checks
 from packing._checks import shown
 from packing._fixed_point import Numbers, finite
@@ -40,4 +42,7 @@ def padding_table(setting: Any, seq_len: int | None) -> Numbers | None:
     linear, quadratic = (setting.get(name, 0) for name in ("linear", "quadratic"))
     for name, value in (("linear", linear), ("quadratic", quadratic)):
         _checks.real(f"padding_cost.{name}", value)
+    if isinstance(linear, int) and isinstance(quadratic, int) and (linear + quadratic * seq_len) * seq_len < 1 << 62:
+        tokens = np.arange(seq_len + 1)
+        return finite("padding_cost", linear * tokens + quadratic * tokens * tokens)
     return finite("padding_cost", [linear * tokens + quadratic * tokens * tokens for tokens in unused])

@@ -142,7 +142,7 @@ def read_samples(samples: Any) -> Batch:
 
 
 def _lengths(name: str, values: Any) -> Int64Array:
-    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+    if isinstance(values, (str, bytes)) or not (hasattr(values, "__len__") or hasattr(values, "__array__")):
         raise ConfigError(f"`{name}` must be lengths, columns or records, but got {shown(values)}.")
     return _checks.integers(name, values, minimum=1)
 

@@ -75,10 +75,14 @@ class Assignment:
     @classmethod
     def from_bins(cls, bins: Iterable[Sequence[int] | npt.NDArray[np.integer[Any]]]) -> Assignment:
         """The layout with these bins of sample indices, in this order."""
-        rows = [np.asarray(row, dtype=np.int64) for row in bins]
+        rows = [np.asarray(row) for row in bins]
+        for b, row in enumerate(rows):
+            if row.ndim != 1 or (row.size and row.dtype.kind not in "iu"):
+                raise ConfigError(f"bin {b} must be a list of sample indices, but got {shown(row.tolist())}.")
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([row.size for row in rows], out=offsets[1:])
-        return cls(offsets, np.concatenate(rows) if rows else np.empty(0, np.int32))
+        filled = [row for row in rows if row.size]  # an empty list has no integer type
+        return cls(offsets, np.concatenate(filled) if filled else np.empty(0, np.int32))
 
     @classmethod
     def from_bin_of(cls, bin_of: Any, num_bins: int) -> Assignment:

@@ -116,6 +116,12 @@ def lower_bound(problem: Problem) -> Bound:
     return Bound(score, name, why, floor)
 
 
+def _per_bin(problem: Problem, budget: int, total: int) -> str:
+    assert problem.budgets is not None
+    amounts = (problem.budget_amount(budget, amount) for amount in (total, int(problem.budgets[budget])))
+    return f"budget {problem.budget_names[budget]!r}: {' at '.join(amounts)} a bin"
+
+
 def fewest_bins_per_rank(problem: Problem) -> tuple[int, str]:
     """A lower bound on the number of bins per rank, and what asks for it in words."""
     needs = [(1, "no bin may be empty")]
@@ -143,7 +149,7 @@ def fewest_bins_per_rank(problem: Problem) -> tuple[int, str]:
         for b, budget in enumerate(problem.budgets.tolist()):
             total = exact_sum(problem.footprints[:, b])
             if budget > 0:
-                needs.append((-(-total // budget), f"budget {problem.budget_names[b]!r}: {total} at {budget} a bin"))
+                needs.append((-(-total // budget), _per_bin(problem, b, total)))
     if problem.max_items is not None:
         bins = -(-problem.num_samples // problem.max_items)
         needs.append((bins, f"{problem.num_samples} samples at `max_items` = {problem.max_items} a bin"))

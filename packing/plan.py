@@ -220,7 +220,7 @@ class Plan:
     def objective_value(self) -> float:
         """The objective of this layout: a load in the costs' unit, or the squared variation under `balance`."""
         objective = OBJECTIVES[self.objective]
-        score = objective.score(self.pack_loads, self.ranks, self.bins_per_rank, self.data_parallel_size)
+        score = objective.delivered(self.pack_loads, self.ranks, self.bins_per_rank, self.data_parallel_size)
         return objective.value(score, self.cost_exponent)
 
     @property
@@ -242,7 +242,7 @@ class Plan:
         0 and the load is not (samples that cost nothing, under a pad cost).
         """
         name = "rounds" if self.objective == "rounds" else "makespan"
-        score = OBJECTIVES[name].score(self.pack_loads, self.ranks, self.bins_per_rank, self.data_parallel_size)
+        score = OBJECTIVES[name].delivered(self.pack_loads, self.ranks, self.bins_per_rank, self.data_parallel_size)
         return score / self.bound.score - 1 if self.bound.score else (0.0 if score == 0 else float("inf"))
 
     @cached_property

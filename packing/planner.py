@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from packing import _checks
 from packing._baseline import comparison, dealt_out
+from packing._blame import blamed_on
 from packing._build_problem import build_problem
 from packing._checks import Int64Array, shown
 from packing._explain import check_supported, no_candidate
@@ -48,7 +49,8 @@ class Planner:
     Args:
         data_parallel_size: g, physical ranks.
         seq_len: token cap of a packed row; None: no cap.
-        local_batch_size: M, rows per rank and round; None: the smallest number that fits (1 where nothing limits).
+        local_batch_size: M, rows per rank and round; None: the smallest number for which the algorithm finds a layout
+            (1 where nothing limits).
         algorithm: a name ("lpt", "kk", "plugin/name"), a mapping with "name" and options, a class or factory, or an
             object with `assign`; see `packing.algorithms.adapter` for those that work on records.
         estimator: the same for the cost of a sample, or a plain function of one record. None: a column "cost" or the
@@ -133,6 +135,8 @@ class Planner:
             raise ConfigError(f"the config must be a mapping, but got {shown(config)}.")
         known = [one.name for one in fields(cls) if one.init]
         for key in config:
+            if key == "packing" and isinstance(config[key], Mapping):
+                raise ConfigError("`packing` is a section, not a setting: hand over config['packing'].")
             if key not in known:
                 near = difflib.get_close_matches(str(key), known, n=1)
                 hint = f" Did you mean `{near[0]}`?" if near else ""
@@ -167,7 +171,8 @@ class Planner:
         check_supported(problem, resolved)
         records = self._with_records(problem, batch)
         inputs = inputs_of(problem)
-        candidate = (records or resolved.instance).assign(problem)
+        with blamed_on("algorithm", resolved.name):
+            candidate = (records or resolved.instance).assign(problem)
         check_unchanged(problem, inputs, resolved.name)
         if candidate is not None:
             problem = _with_found_bins(problem, candidate)
@@ -246,7 +251,7 @@ class Planner:
         keeps_order = getattr(self._algorithm.instance, "keeps_order", False)
         if candidate is not None and objective.name == "rounds" and not keeps_order:
             candidate = _into_rounds(problem, candidate)
-        score = problem.score if records is None else partial(records.score, problem)
+        score = problem.delivered_score if records is None else partial(records.score, problem)
         after = None if candidate is None else score(candidate)
         before = None if problem.reference is None else score(problem.reference)
         exponent = problem.cost_exponent

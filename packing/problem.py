@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,7 @@ class Problem:
         oversized: "error" or "single": a sample longer than the capacity is an error, or alone in its own bin.
         reference: a known-feasible original layout, or None.
         cost_exponent: costs are fixed-point numbers, value * 2**cost_exponent; only for display.
+        budget_exponents: the same for each budget and its footprints; empty: all 0.
 
     Raises:
         ConfigError: a field has a wrong type, shape or value.
@@ -82,6 +84,7 @@ class Problem:
     oversized: str = "error"
     reference: Assignment | None = None
     cost_exponent: int = 0
+    budget_exponents: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -202,6 +205,11 @@ class Problem:
         """The largest token cap of a bin, or None."""
         return None if self.capacity is None else int(np.max(self.capacity))
 
+    def budget_amount(self, budget: int, fixed: int) -> str:
+        """A fixed-point amount of a budget in the user's unit, for messages."""
+        exponent = self.budget_exponents[budget] if self.budget_exponents else 0
+        return str(fixed) if exponent == 0 else repr(math.ldexp(fixed, -exponent))
+
     def capacities(self) -> Int64Array:
         """int64[K]: the cap of every bin; without a cap, 2**62."""
         capacity = 1 << SUM_BITS if self.capacity is None else self.capacity
@@ -246,6 +254,12 @@ class Problem:
         assert self.round_size is not None
         return self.objective.score(self.pack_loads(assignment), self.ranks, self.bins_per_rank, self.round_size)
 
+    def delivered_score(self, assignment: Assignment) -> int:
+        """The objective's exact score of a layout with every pack where it lies; see `Objective.delivered`."""
+        assert self.bins_per_rank is not None
+        assert self.round_size is not None
+        return self.objective.delivered(self.pack_loads(assignment), self.ranks, self.bins_per_rank, self.round_size)
+
 
 class BinState:
     """The contents of every bin while a layout is built, with the one predicate that decides what fits where.
@@ -276,7 +290,8 @@ class BinState:
             for b, name in enumerate(problem.budget_names):
                 used, more, limit = self.used[bin_index][b], int(problem.footprints[sample, b]), int(problem.budgets[b])
                 if used + more > limit:
-                    return f"{used} + {more} of budget {name!r} exceed {limit}"
+                    amounts = [problem.budget_amount(b, amount) for amount in (used, more, limit)]
+                    return f"{amounts[0]} + {amounts[1]} of budget {name!r} exceed {amounts[2]}"
         if problem.max_items is not None and len(members) >= problem.max_items:
             return f"the bin already holds `max_items` = {problem.max_items} samples"
         if problem.forbid is not None and members and problem.forbid[members[0]] != problem.forbid[sample]:

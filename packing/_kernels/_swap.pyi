@@ -7,6 +7,8 @@ Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 UInt8 = npt.NDArray[np.uint8]
 
+NUM_PARTNERS: int
+
 def lower_largest_workspace(num_samples: int, num_bins: int) -> int: ...
 def lower_largest(
     cost: Int64,

@@ -9,6 +9,12 @@
 from packing._kernels._typedefs cimport int32_t, int64_t, uint8_t
 
 
+NUM_PARTNERS = 64
+
+cdef enum:
+    MOST_PARTNERS = 64
+
+
 cdef struct Layout:
     int64_t num_samples, num_bins, slots
     const int64_t* cost
@@ -19,6 +25,8 @@ cdef struct Layout:
     int64_t* load   # [K], in `repair` of the rank of each bin: [K / M]
     int64_t* used   # [K]
     int64_t* count  # [K], `repair` only
+    int32_t* partners  # [N] samples of the bins that may exchange with the fullest one, `repair` only
+    uint8_t* roomy     # [K] whether a bin is one of those
 
 
 cdef struct Pair:
@@ -160,7 +168,7 @@ cdef void exchange(Layout* layout, int64_t b, int64_t out, int64_t into) noexcep
 
 def repair_workspace(int64_t num_samples, int64_t num_bins):
     """Bytes of workspace that `repair` needs."""
-    return 24 * num_bins + 8
+    return 25 * num_bins + 4 * num_samples + 8
 
 
 def repair(
@@ -195,6 +203,8 @@ def repair(
     layout.load = align(&workspace[0])
     layout.used = layout.load + num_bins
     layout.count = layout.used + num_bins
+    layout.partners = <int32_t*>(layout.count + num_bins)
+    layout.roomy = <uint8_t*>(layout.partners + num_samples)
     with nogil:
         for i in range(3 * num_bins):
             layout.load[i] = 0
@@ -210,7 +220,7 @@ def repair(
 
 cdef int relieve_once(Layout* layout, bint allowed, bint swaps_only) noexcept nogil:
     """One step of the fullest bin: 1 a move was made, 2 nothing is over its capacity, 0 nothing helps."""
-    cdef int64_t a = 0, b, x, y, over, shorter
+    cdef int64_t a = 0, b, x, y, over, shorter, i, num_partners
     cdef Pair best
     for b in range(1, layout.num_bins):
         if layout.used[b] - layout.capacity[b] > layout.used[a] - layout.capacity[a]:
@@ -220,18 +230,20 @@ cdef int relieve_once(Layout* layout, bint allowed, bint swaps_only) noexcept no
         return 2
     if not allowed:
         return 0
+    num_partners = find_partners(layout, a)
     best.after, best.larger, best.other, best.x, best.y = 0, 0, -1, -1, -1
     for x in range(layout.num_samples):
         if layout.items[x] != a:
             continue
         if layout.count[a] > 1 and not swaps_only:
             for b in range(layout.num_bins):
-                if b != a and layout.used[b] + layout.tokens[x] <= layout.capacity[b]:
+                if layout.roomy[b] and layout.used[b] + layout.tokens[x] <= layout.capacity[b]:
                     consider(layout, a, over, x, b, -1, &best)
-        for y in range(layout.num_samples):
+        for i in range(num_partners):
+            y = layout.partners[i]
             b = layout.items[y]
             shorter = layout.tokens[x] - layout.tokens[y]
-            if b != a and shorter > 0 and layout.used[b] + shorter <= layout.capacity[b]:
+            if shorter > 0 and layout.used[b] + shorter <= layout.capacity[b]:
                 consider(layout, a, over, x, b, y, &best)
     if best.other < 0:
         return 0
@@ -239,6 +251,33 @@ cdef int relieve_once(Layout* layout, bint allowed, bint swaps_only) noexcept no
     if best.y >= 0:
         move(layout, best.y, a)
     return 1
+
+
+cdef int64_t find_partners(Layout* layout, int64_t a) noexcept nogil:
+    """Marks the bins with the most room besides `a`, and returns how many samples of theirs it has listed."""
+    cdef int64_t b, i, chosen = 0, count = 0, room
+    cdef int64_t best[MOST_PARTNERS]
+    for b in range(layout.num_bins):
+        layout.roomy[b] = 0
+        if b == a:
+            continue
+        room = layout.capacity[b] - layout.used[b]
+        if chosen == MOST_PARTNERS and room <= layout.capacity[best[chosen - 1]] - layout.used[best[chosen - 1]]:
+            continue
+        i = chosen if chosen < MOST_PARTNERS else MOST_PARTNERS - 1
+        while i > 0 and layout.capacity[best[i - 1]] - layout.used[best[i - 1]] < room:
+            best[i] = best[i - 1]
+            i -= 1
+        best[i] = b
+        if chosen < MOST_PARTNERS:
+            chosen += 1
+    for i in range(chosen):
+        layout.roomy[best[i]] = 1
+    for i in range(layout.num_samples):
+        if layout.roomy[layout.items[i]]:
+            layout.partners[count] = <int32_t>i
+            count += 1
+    return count
 
 
 cdef inline void consider(

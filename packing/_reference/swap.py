@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+NUM_PARTNERS = 64
+"""With how many bins an overflowing one may exchange samples: enough for a choice, few enough for thousands of bins."""
+
 
 def lower_largest_workspace(num_samples: int, num_bins: int) -> int:
     """Bytes of workspace that `lower_largest` needs; the twin needs none."""
@@ -82,7 +85,8 @@ def repair(
 
     The bin with the largest overflow (lowest index on ties) makes the move or swap with the smallest (its overflow
     afterwards, larger of the two new loads, x, other bin, y; y = -1 for a move) among those that lower its overflow, do
-    not push the other bin over its capacity and leave no bin empty. It fails when nothing helps or after `max_moves`.
+    not push the other bin over its capacity and leave no bin empty. Other bins are the NUM_PARTNERS with the most room
+    (lowest index on ties). It fails when nothing helps or after `max_moves`.
     """
     num_bins, num_samples = len(capacity), len(cost)
     used, load, count = [0] * num_bins, [0] * num_bins, [0] * num_bins
@@ -97,10 +101,12 @@ def repair(
         if not over or over[a] <= 0:
             return True
         best = None
+        others = [b for b in range(num_bins) if b != a]
+        roomy = set(sorted(others, key=lambda b: (used[b] - int(capacity[b]), b))[:NUM_PARTNERS])
         for x in [i for i in range(num_samples) if bin_of[i] == a]:
-            partners = [(int(bin_of[y]), y) for y in range(num_samples) if bin_of[y] != a]
+            partners = [(int(bin_of[y]), y) for y in range(num_samples) if bin_of[y] in roomy]
             if count[a] > 1 and not swaps_only:
-                partners += [(b, -1) for b in range(num_bins) if b != a]
+                partners += [(b, -1) for b in sorted(roomy)]
             for b, y in partners:
                 shorter = int(tokens[x]) - (int(tokens[y]) if y >= 0 else 0)
                 if shorter <= 0 or used[b] + shorter > int(capacity[b]):

@@ -1,4 +1,4 @@
-"""Open problems: the smallest number of bins per rank for which an algorithm finds a layout."""
+"""Open problems: the first number of bins per rank, from the bound upwards, for which an algorithm finds a layout."""
 
 from __future__ import annotations
 

@@ -96,7 +96,8 @@ def _status(error: Exception) -> int:
         return _complain(f"{where}{error.strerror or error}", _USAGE)
     if isinstance(error, MemoryError):
         return _complain("the input needs more memory than there is", _USAGE)
-    text = f"unexpected {type(error).__name__}: {error} (`packing --traceback ...` shows where it arose)"
+    notes = "".join(f", {note}" for note in getattr(error, "__notes__", ()))
+    text = f"unexpected {type(error).__name__}: {error}{notes} (`packing --traceback ...` shows where it arose)"
     return _complain(text, _USAGE)
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +67,8 @@ def plan(
         output.check_target(Path(target), force=force)
     planner = Planner.from_config(settings.merge(config, flags))
     samples = _read(lengths, column, limit, planner)
-    result = planner.plan(samples.samples)
+    with interruptible():
+        result = planner.plan(samples.samples)
     if target is not None:
         text = result.to_json().rstrip("\n") + "\n"
         if to_stdout:
@@ -147,6 +152,19 @@ def _names(algorithms: str | None) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C ends the process at once, even while a kernel runs that Python could not interrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
 def _with_algorithm(options: dict[str, Any], name: str) -> dict[str, Any]:
     """The options with another algorithm; the block's own options for that very algorithm stay."""
     configured = options.get("algorithm")
@@ -161,8 +179,13 @@ def _attempt(name: str, planner: Planner, samples: Lengths) -> PlanSummary | Fai
     try:
         while len(times) < _TIMINGS and sum(times) < _LONG_SECONDS:
             start = time.perf_counter()
-            result = planner.plan(samples.samples)
+            with interruptible():
+                result = planner.plan(samples.samples)
             times.append(time.perf_counter() - start)
     except NO_PLAN as error:
         return Failure(name, type(error).__name__, str(error))
+    except Exception as error:  # a third party's algorithm may raise anything; the others still get their rows
+        if not getattr(error, "__notes__", None):
+            raise
+        return Failure(name, type(error).__name__, f"{type(error).__name__}: {error} ({'; '.join(error.__notes__)})")
     return summarize(result, seconds=min(times))

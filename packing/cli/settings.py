@@ -25,13 +25,13 @@ _OPTIONS = (
     click.option(
         "--ranks", "data_parallel_size", type=_POSITIVE, metavar="N", help="Data-parallel ranks that share a step."
     ),
-    click.option("--seq-len", type=_POSITIVE, metavar="N", help="Token cap of a pack (none: no cap)."),
+    click.option("--seq-len", type=_POSITIVE, metavar="N", help="Token cap of a pack; left out: no cap."),
     click.option("--local-batch-size", type=_POSITIVE, metavar="N", help="Packs per rank (none: the fewest that fit)."),
     click.option("--window", type=_POSITIVE, metavar="N", help="Rounds planned together."),
     click.option("--alignment", type=_POSITIVE, metavar="N", help="Round each length up to a multiple of this."),
     click.option("--max-items", type=_POSITIVE, metavar="N", help="Most samples in one pack."),
     click.option("--estimator", metavar="NAME", help="What a sample costs: tokens, attention, flops, ..."),
-    click.option("--objective", metavar="NAME", help="What to balance: makespan, balance, rounds, ..."),
+    click.option("--objective", metavar="NAME", help="What to balance: makespan (the default), balance or rounds."),
     click.option(
         "--config",
         type=click.Path(path_type=Path),

@@ -236,7 +236,10 @@ class Registry:
         others = [one for one in self._manager.get_plugins() if one is not module]
         implemented = {caller.name for caller in self._manager.get_hookcallers(module) or ()}
         if not implemented & set(_HOOKS.values()):
-            raise PluginError(f"it implements neither {' nor '.join(_HOOKS.values())}")
+            raise PluginError(
+                f"it implements neither {' nor '.join(_HOOKS.values())}; a hook is a function of that name marked "
+                "with @hookimpl"
+            )
         offers: dict[tuple[str, str], Offer] = {}
         for kind, hook in _HOOKS.items():
             answers = self._manager.subset_hook_caller(hook, others)(host=Host())

@@ -50,7 +50,8 @@ class Instance:
 def missing_capabilities(problem: Problem, capabilities: frozenset[str]) -> frozenset[str]:
     """What the problem needs and the capabilities do not declare; who names no objective takes any."""
     needs = problem.needs()
-    if not capabilities & OBJECTIVES.keys():
+    # "rounds" is also the feature of several rounds in one step, so alone it does not name an objective.
+    if not capabilities & (OBJECTIVES.keys() - {"rounds"}):
         needs -= {problem.objective.name}
     return needs - capabilities
 

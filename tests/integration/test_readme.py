@@ -36,6 +36,10 @@ def test_the_python_snippets_run(number, capsys):
     exec(compile(_blocks("python")[number], f"README python {number}", "exec"), names)
     if number == 0:
         assert names["plan"].digest in capsys.readouterr().out
+    elif number == 1:
+        bins = [set(members) for members in names["plan"].bins()]
+        assert any({0, 1} <= members for members in bins)
+        assert not any(members & {4, 5} and members & {0, 1, 2, 3} for members in bins)
     else:
         layout = Planner(data_parallel_size=4, algorithm=names["Snake"]()).plan(np.arange(1, 41))
         assert layout.imbalance == pytest.approx(1.0)
@@ -43,10 +47,8 @@ def test_the_python_snippets_run(number, capsys):
 
 
 def test_the_yaml_block_is_a_planner():
-    block = yaml.safe_load(_blocks("yaml")[0])
-    planner = Planner.from_config(block)
-    lengths = np.arange(1, 501)
-    assert planner.plan({"length": lengths, "image_tokens": lengths // 2}).num_samples == 500
+    planner = Planner.from_config(yaml.safe_load(_blocks("yaml")[0]))
+    assert planner.plan(np.arange(1, 501)).num_samples == 500
 
 
 def test_the_commands_run(tmp_path):
@@ -54,9 +56,7 @@ def test_the_commands_run(tmp_path):
     np.save(tmp_path / "lengths.npy", lengths)
     rows = "\n".join(f"{n // 2},{n - n // 2}" for n in lengths)
     (tmp_path / "lengths.csv").write_text(f"prompt_tokens,response_tokens\n{rows}\n")
-    block = yaml.safe_load(_blocks("yaml")[0])
-    del block["packing_budgets"]  # a .npy file of lengths has no such column
-    (tmp_path / "block.yaml").write_text(yaml.safe_dump(block))
+    (tmp_path / "block.yaml").write_text(_blocks("yaml")[0])
     # The package that this very test runs on, wherever it lies.
     environment = os.environ | {"PYTHONPATH": str(Path(packing.__file__).parents[1])}
     commands = [line for block in _blocks("sh") for line in block.splitlines() if line.startswith("packing ")]

@@ -81,6 +81,21 @@ def test_a_swap_never_raises_the_largest_load_and_never_breaks_a_kept_cap(layout
     assert (tokens[after].sum(axis=1) <= over_before).all()
 
 
+@needs_both
+@pytest.mark.parametrize("seed", range(3))
+def test_more_bins_than_partners_are_bit_equal(seed):
+    generator = np.random.default_rng(seed)
+    num_bins, size = 90, 4
+    tokens = generator.integers(1, 60, num_bins * size)
+    cost = np.sort(tokens**2)[::-1].copy()
+    rows = generator.permutation(num_bins * size).astype(np.int32).reshape(num_bins, size)
+    capacity = np.full(num_bins, int(tokens.sum() / num_bins * 1.06), np.int64)
+    compiled = _repair(COMPILED, cost, tokens, capacity, rows, 400)
+    reference = _repair(REFERENCE, cost, tokens, capacity, rows, 400)
+    assert compiled[0] == reference[0]
+    assert compiled[1].tolist() == reference[1].tolist()
+
+
 def test_known_swaps(implementation):
     cost, big = np.asarray([9, 7, 3, 1], np.int64), np.full(2, 100, np.int64)
     rows = np.asarray([[0, 1], [2, 3]], np.int32)

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from packing import Assignment, AuditError, NoCandidateError, Planner, UnsupportedProblemError
+from packing import Assignment, AuditError, NoCandidateError, Planner, PluginError, UnsupportedProblemError
 from packing.plugin import CAPABILITIES
 from packing.registry import resolve_algorithm
 
@@ -155,3 +155,39 @@ def test_the_built_ins_declare_only_what_exists(registry_of):
         assert offer.spec.capabilities <= CAPABILITIES
         assert offer.spec.summary
         assert callable(resolve_algorithm(offer.spec.name).instance.assign)
+
+
+def test_an_estimator_that_changes_its_lengths():
+    class Quarter:
+        columns = ("length",)
+
+        def __call__(self, columns):
+            lengths = columns["length"]
+            lengths.flags.writeable = True
+            lengths //= 4
+            return lengths
+
+    planner = Planner(data_parallel_size=2, seq_len=20, estimator=Quarter())
+    with pytest.raises(PluginError, match="it changed the column `length`"):
+        planner.plan([16] * 4)
+
+
+def test_an_algorithm_that_would_end_the_program():
+    class Leaves:
+        def assign(self, problem):
+            raise SystemExit(3)
+
+    with pytest.raises(PluginError, match=r"Leaves' raised SystemExit\(3\)"):
+        Planner(data_parallel_size=2, algorithm=Leaves()).plan([1, 2])
+
+
+def test_an_exception_names_whose_it_is():
+    class Fails:
+        columns = ("length",)
+
+        def __call__(self, columns):
+            raise KeyError("bucket 7")
+
+    with pytest.raises(KeyError) as caught:
+        Planner(data_parallel_size=2, estimator=Fails()).plan([1, 2])
+    assert "Fails" in caught.value.__notes__[0]

@@ -24,7 +24,7 @@ BROKEN = {
     "twice": "it offers the algorithm 'double' twice",
     "WrongCase": "its namespace 'WrongCase' must match [a-z][a-z0-9_]*",
     "no_module": "its entry point must name a module, but got <object object",
-    "no_hooks": "it implements neither packing_algorithms nor packing_estimators",
+    "no_hooks": "it implements neither packing_algorithms nor packing_estimators; a hook is a function",
     "hook_raises": "RuntimeError: no licence server",
     "generator_raises": "RuntimeError: only half of it",
     "returns_text": "packing_algorithms must return AlgorithmSpec objects, but got 'lpt'",

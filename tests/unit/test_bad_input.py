@@ -546,3 +546,13 @@ def test_an_algorithm_that_cannot_be_made():
 def test_padding_that_no_table_can_hold():
     message = "`padding_cost` is tabulated for `seq_len` up to 16777216, but got 1099511627776."
     refused(ConfigError, message, lambda: planner(seq_len=2**40, padding_cost={"linear": 1}))
+
+
+def test_budgets_in_fractions_are_named_in_fractions():
+    samples = {"length": [1, 1, 1], "memory": [0.75, 0.5, 0.5]}
+    message = "`local_batch_size` must be at least 2 on 1 ranks (budget 'memory': 1.75 at 1.5 a bin), but got 1."
+    settings = {"data_parallel_size": 1, "local_batch_size": 1, "packing_budgets": {"memory": 1.5}}
+    refused(InfeasibleError, message, lambda: Planner(**settings).plan(samples))
+    message = "sample 0 needs 0.75 of budget 'memory', over its limit 0.625."
+    settings["packing_budgets"] = {"memory": 0.625}
+    refused(InfeasibleError, message, lambda: Planner(**settings).plan(samples))

@@ -91,7 +91,7 @@ class TestReference:
         bins = [order[0:1], order[1:2], order[2:3], order[3:]]
         made = planner(objective=objective, min_balance_gain=minimum, window=2)
         plan = made.plan(lengths, bins)
-        score = get_objective(objective).score
+        score = get_objective(objective).delivered
         before = score(np.asarray([sum(lengths[i] for i in members) for members in bins]), 4, 1, 2)
         after = score(plan.pack_loads, 4, 1, 2)
         assert after <= before
@@ -126,3 +126,19 @@ class TestBaseline:
     def test_no_candidate_and_no_reference_is_an_error(self):
         with pytest.raises(NoCandidateError, match="found no layout of 4 samples in 2 bins"):
             planner(algorithm=Fixed(None)).plan([4, 3, 2, 1])
+
+
+class TestRounds:
+    """Numbers are those of the layout that is delivered, every pack where it lies."""
+
+    def test_packs_in_a_better_order_are_an_improvement(self):
+        plan = planner(objective="rounds", window=2, local_batch_size=1).plan([92, 28, 11, 92], [[2], [3], [0], [1]])
+        assert plan.decision.accepted
+        assert (plan.decision.before, plan.decision.after) == (184.0, 120.0)
+        assert plan.objective_value == 120.0
+        assert sorted(map(sorted, [plan.bin(0, round=0), plan.bin(1, round=0)])) == [[0], [3]]
+
+    def test_a_layout_that_keeps_its_order_is_scored_in_it(self):
+        plan = planner(objective="rounds", window=2, local_batch_size=1, algorithm="none").plan([1, 100, 100, 1])
+        assert plan.objective_value == 200.0
+        assert plan.gap == pytest.approx(200 / 101 - 1)

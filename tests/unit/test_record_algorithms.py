@@ -162,8 +162,9 @@ def test_what_it_raises_is_passed_on():
     def fails(bins):
         raise ZeroDivisionError("theirs")
 
-    with pytest.raises(ZeroDivisionError, match=r"^theirs$"):
+    with pytest.raises(ZeroDivisionError, match=r"^theirs") as caught:
         Planner(data_parallel_size=2, algorithm=Returns(fails)).plan(COSTS)
+    assert caught.value.__notes__ == ["raised by algorithm 'tests.record_style:Returns'"]
 
 
 def test_it_may_find_nothing():
