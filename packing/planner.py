@@ -124,6 +124,9 @@ class Planner:
         put(self, "_pad_table", padding_table(self._agreed_padding(resolved), self.seq_len))
         put(self, "_fingerprint", self._settings_fingerprint())
 
+    def __hash__(self) -> int:
+        return hash(self._fingerprint)  # the config of an algorithm may be a mapping, which has no hash
+
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Planner:
         """The planner that a mapping of settings (a block of a trainer's YAML) describes; the mapping is not changed.

@@ -77,7 +77,11 @@ def merge(config: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
         ConfigError: as `read_block`, or neither the block nor the flags say how many ranks there are.
     """
     settings = read_block(config) if config is not None else {}
-    settings.update({name: value for name, value in flags.items() if value is not None})
+    for name, value in flags.items():
+        configured = settings.get(name)
+        # A flag that names what the block names already keeps the block's options for it.
+        if value is not None and not (isinstance(configured, Mapping) and configured.get("name") == value):
+            settings[name] = value
     if settings.get("data_parallel_size") is None:
         raise ConfigError("`--ranks` must be given (or `data_parallel_size` in the configuration).")
     return settings

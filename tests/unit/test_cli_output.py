@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("click", reason="the extra `cli` is not installed")
 
-from packing.cli import output, render
+from packing.cli import output, render, settings
 from packing.cli.lengths import Lengths
 from packing.cli.output import check_target, write_atomically
 from packing.cli.summary import Failure, PlanSummary, as_record, summarize
@@ -228,3 +228,11 @@ def test_the_plugins_table_shows_failures(capsys):
     assert "greedy" in lines["lpt"]
     assert "failed: No module [x]" in lines["vendor"]
     assert "1.50 s" in lines["vendor"]
+
+
+def test_a_flag_that_names_what_the_block_names_keeps_its_options(tmp_path):
+    block = tmp_path / "block.yaml"
+    block.write_text("data_parallel_size: 2\nestimator: {name: attention, linear: 7}\n")
+    same = settings.merge(block, {"estimator": "attention", "seq_len": 5, "objective": None})
+    assert same == {"data_parallel_size": 2, "estimator": {"name": "attention", "linear": 7}, "seq_len": 5}
+    assert settings.merge(block, {"estimator": "tokens"})["estimator"] == "tokens"

@@ -229,3 +229,9 @@ class TestMetrics:
         )
         assert plan.lower_bound.value == 0.0
         assert plan.gap == float("inf")
+
+
+def test_equal_planners_have_one_hash():
+    one, other = (Planner(data_parallel_size=2, algorithm={"name": "lpt", "objective": "balance"}) for _ in range(2))
+    assert one == other
+    assert len({one, other, Planner(data_parallel_size=3)}) == 2
