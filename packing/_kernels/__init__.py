@@ -20,13 +20,14 @@ if backend == "compiled":
         from packing._kernels import _swap as swap
     except ImportError as error:
         names = os.listdir(os.path.dirname(__file__))
-        if "_kk.pyx" in names and not any(name.endswith((".so", ".pyd")) for name in names):
-            raise ImportError(
-                "this is packing's source tree, which has no compiled kernels and hides an installed packing: "
-                "run from another folder, or install it editable (pip install -e .)"
-            ) from error
+        source_tree = "_kk.pyx" in names and not any(name.endswith((".so", ".pyd")) for name in names)
+        cure = (
+            "this is its source tree, which hides an installed one: run from another folder, install it editable"
+            if source_tree
+            else "reinstall packing"
+        )
         raise ImportError(
-            f"the compiled kernels of packing cannot be loaded ({error}); reinstall packing, "
+            f"the compiled kernels of packing cannot be loaded ({error}); {cure}, "
             "or set PACKING_KERNELS=reference to run the slow plain-Python twins"
         ) from error
 elif backend == "reference":
