@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ def big_integers(tokens: list[int], capacity: int) -> list[int]:
     return rows[::-1]
 
 
-def interleaved(one, other, repeat: int) -> tuple[float, float]:  # type: ignore[no-untyped-def]
+def interleaved(one: Callable[[], object], other: Callable[[], object], repeat: int) -> tuple[float, float]:
     """The least CPU seconds of two functions that take turns, so that both see the same machine."""
     best = [float("inf")] * 2
     for _ in range(repeat):
@@ -126,7 +127,7 @@ def main() -> None:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
 
 
-def against_the_twin(note, quick: bool) -> None:  # type: ignore[no-untyped-def]
+def against_the_twin(note: Callable[..., None], quick: bool) -> None:
     """Pair repair of 8 rounds x 32 ranks by both implementations, from the same layout."""
     step = lengths_of("wlbllm_docs", 1024, 32768)
     cost = step * step + 49152 * step

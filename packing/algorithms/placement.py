@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -164,5 +164,5 @@ class LPT:
     def assign(self, problem: Problem) -> Assignment | None:
         """The layout, or None where some sample found no bin."""
         score = lpt_score(problem)
-        solve: Callable[[Problem], Assignment | None] = lambda fixed: place(fixed, score=score)  # noqa: E731
+        solve = partial(place, score=score)
         return solve(problem) if problem.bins_per_rank is not None else smallest_count(problem, solve)
