@@ -52,7 +52,10 @@ def repair_pairs(
 ) -> int:
     """Splits pairs of bins anew until `max_pairs` were tried or nothing is left to try; returns how many changed.
 
-    Every bin must keep the capacity. See DESIGN, section 7, `feasible_lpt`, for the rules.
+    Every bin must keep the capacity. Pairs: each leader (makespan: elements 0, g, 2g, ... of the cost order, load
+    descending; balance: the costliest of each round) with the 4 costliest bins, the 4 cheapest and the 4 after it,
+    cyclically. Makespan tries the largest potential gain first, balance the smallest pair. A failed pair is not tried
+    again until one of its bins has changed. After a success everything is computed anew.
     """
     place = {int(sample): position for position, sample in enumerate(order)}
     bins = [[int(i) for i in items[offsets[b] : offsets[b + 1]]] for b in range(len(offsets) - 1)]

@@ -155,10 +155,15 @@ def lpt_score(problem: Problem) -> int:
 
 @dataclass(frozen=True)
 class LPT:
-    """Greedy placement, heaviest sample first (DESIGN, section 7); every kind of limit, any objective.
+    """Greedy placement, heaviest sample first; every kind of limit, any objective.
 
-    Source: Graham 1969 (LPT), with hard caps. Without pad cost a bin is scored by its rank's load before placing;
-    with one by the objective as it would be after. Deterministic; ties end in rank and slot.
+    1. Order: cost descending, tokens descending, index.
+    2. The first samples open empty bins, until none is empty; later ones may join any bin.
+    3. A bin can take a sample if every limit still holds; one over the cap needs an empty bin (policy "single").
+    4. Of these bins, the smallest (score, capacity left after placing, tokens of the rank, rank, slot). The score is
+       the rank's load before placing, or with a pad cost the objective of all loads as it would be after.
+
+    Source: Graham, "Bounds on multiprocessing timing anomalies", 1969 (LPT), with hard caps.
     """
 
     def assign(self, problem: Problem) -> Assignment | None:

@@ -45,7 +45,7 @@ def test_balance_is_the_exact_variation_floored_to_60_bits(case):
     on_rank = by_rank(values, ranks, slots)
     exact = Fraction(0)
     if any(on_rank):
-        # DESIGN computes it on loads divided by their maximum; the quotient is the same.
+        # Dividing the loads by their maximum first gives the same quotient.
         scaled = [Fraction(load, max(on_rank)) for load in on_rank]
         mean = sum(scaled) / ranks
         exact = sum((load - mean) ** 2 for load in scaled) / ranks / mean**2
