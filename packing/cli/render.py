@@ -80,6 +80,7 @@ def comparison_table(rows: Sequence[PlanSummary | Failure]) -> RenderableType:
             Text(row.bound),
         )
         notes[f"binds: {row.bound} ({row.bound_explanation})"] = None
+    notes["baseline: the same samples dealt out in order into as many packs, which may break the cap"] = None
     return Group(table, Text(""), *[Text(note) for note in notes])
 
 
@@ -132,7 +133,7 @@ def _fill(summary: PlanSummary) -> str:
 def _loads(summary: PlanSummary) -> str:
     over = summary.baseline_overflowing_packs
     note = f" with {over:,} {'pack' if over == 1 else 'packs'} over the cap" if over else ""
-    return f"{summary.largest_over_mean:.4f}, baseline {summary.baseline_largest_over_mean:.4f}{note}"
+    return f"{summary.largest_over_mean:.4f} (dealt out in order: {summary.baseline_largest_over_mean:.4f}{note})"
 
 
 def _duration(seconds: float | None) -> str:

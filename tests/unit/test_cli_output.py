@@ -179,12 +179,15 @@ def test_records_tell_plans_from_failures():
                 "200",
                 "4 = 2 ranks x 2\n",
                 "50.00 %",
-                "1.2500, baseline 1.5000 with 1 pack over the cap",
+                "1.2500 (dealt out in order: 1.5000 with 1 pack over the cap)",
                 "0.0123 %",
             ],
         ),
         ({"window": 2, "bins_per_rank": 1}, ["4 = 2 ranks x 2 rounds x 1\n"]),
-        ({"baseline": SimpleNamespace(imbalance=1.5, num_overflowing_bins=0)}, ["1.2500, baseline 1.5000\n"]),
+        (
+            {"baseline": SimpleNamespace(imbalance=1.5, num_overflowing_bins=0)},
+            ["1.2500 (dealt out in order: 1.5000)\n"],
+        ),
         ({"seq_len": None}, ["fill                 -\n"]),
         (
             {"decision": SimpleNamespace(accepted=False, reason="gain 0 [too small]")},
