@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timing import argsort_seconds, cpu_minimum
+from timing import argsort_seconds, cpu_minimum, slack
 
 from packing import Planner
 from packing.algorithms.placement import LPT
@@ -92,7 +92,8 @@ def main() -> None:
     def bar(name: str, value: float, limit: float, unit: str) -> None:
         figures[name] = value
         print(f"{name:<62} {value:10.4g} {unit:<9} (bar {limit:g})")
-        assert value <= limit, f"{name}: {value} is over {limit}"
+        room = slack(arguments.quick) if unit == "ms" else 1.0  # a gap is the same on every machine
+        assert value <= limit * room, f"{name}: {value} is over {limit}"
 
     step = lengths_of("servegen_r1", 1024, 32768)
     for algorithm in ("lpt", "kk"):

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from timing import argsort_seconds, cpu_minimum
+from timing import argsort_seconds, cpu_minimum, slack
 
 from packing.plugin import AlgorithmSpec
 from packing.registry import resolve_algorithm
@@ -104,7 +104,8 @@ class Solver:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few repeats")
-    repeat = 5 if parser.parse_args().quick else 20
+    quick = parser.parse_args().quick
+    repeat, room = 5 if quick else 20, slack(quick)
     print(f"np.argsort of 1e6 int64: {1e3 * argsort_seconds(repeat=repeat):.1f} ms of CPU (minimum of {repeat})")
 
     with temporary_plugin("bench", algorithms=[AlgorithmSpec("solver", Solver)]):
@@ -113,7 +114,7 @@ def main() -> None:
             assert callable(resolve_algorithm(config).instance.assign)
             seconds = cpu_minimum(lambda config=config: lookups(config), repeat) / LOOKUPS
             print(f"warm, {config!r}: {1e6 * seconds:.1f} us (bar {1e6 * WARM_SECONDS:g})")
-            assert seconds <= WARM_SECONDS
+            assert seconds <= room * WARM_SECONDS
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -126,7 +127,7 @@ def main() -> None:
             print(
                 f"{what}: {1e3 * seconds:.1f} ms (bar {1e3 * COLD_SECONDS:g}); {1e3 * with_imports:.1f} ms with imports"
             )
-            assert seconds <= COLD_SECONDS
+            assert seconds <= room * COLD_SECONDS
 
 
 if __name__ == "__main__":

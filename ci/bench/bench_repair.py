@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from bench_plan import checked, lengths_of
-from timing import argsort_seconds, cpu_minimum
+from timing import argsort_seconds, cpu_minimum, slack
 
 from packing import Planner
 from packing._kernels import feasible, reach
@@ -57,8 +57,7 @@ def main() -> None:
     figures = {"argsort_1e6_ms": argsort_seconds(repeat=repeat) * 1e3}
     print(f"np.argsort of 1e6 int64: {figures['argsort_1e6_ms']:.1f} ms of CPU (minimum of {repeat})\n")
 
-    # The short form runs beside other things on any machine: it checks the answers, and the bars with room.
-    slack = 2.0 if arguments.quick else 1.0
+    room = slack(arguments.quick)
 
     def note(name: str, value: float, unit: str, least: float | None = None, most: float | None = None) -> None:
         figures[name] = value
@@ -68,8 +67,8 @@ def main() -> None:
             else f"(bar {'>=' if most is None else '<='} {least if most is None else most:g})"
         )
         print(f"{name:<64} {value:10.4g} {unit:<6} {bar}")
-        assert least is None or value >= least / slack, f"{name}: {value} is below {least}"
-        assert most is None or value <= most * slack, f"{name}: {value} is over {most}"
+        assert least is None or value >= least / room, f"{name}: {value} is below {least}"
+        assert most is None or value <= most * room, f"{name}: {value} is over {most}"
 
     tokens = np.random.default_rng(0).integers(1, 1024, 512)  # what two packs hold
     table = np.empty((513, reach.words(CAPACITY)), np.uint64)

@@ -6,7 +6,7 @@ import argparse
 import subprocess
 import sys
 
-from timing import argsort_seconds, cpu_minimum
+from timing import argsort_seconds, cpu_minimum, slack
 
 from packing.registry import resolve_algorithm
 
@@ -47,19 +47,20 @@ def lookups(config: object) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few repeats")
-    repeat = 5 if parser.parse_args().quick else 20
+    quick = parser.parse_args().quick
+    repeat, room = 5 if quick else 20, slack(quick)
 
     print(f"np.argsort of 1e6 int64: {1e3 * argsort_seconds():.1f} ms")
     for algorithm in ("lpt", "kk"):
         runs = [fresh_seconds(algorithm) for _ in range(repeat)]
         importing, planning = (min(column) for column in zip(*runs, strict=True))
         print(f"import packing: {1e3 * importing:.2f} ms; first plan with {algorithm!r}: {1e3 * planning:.1f} ms")
-        assert importing <= IMPORT_SECONDS
-        assert planning <= FIRST_PLAN_SECONDS
+        assert importing <= room * IMPORT_SECONDS
+        assert planning <= room * FIRST_PLAN_SECONDS
     for config in ("lpt", {"name": "lpt", "objective": "balance"}):
         seconds = cpu_minimum(lambda config=config: lookups(config), repeat) / LOOKUPS
         print(f"{config!r} to an algorithm: {1e6 * seconds:.1f} us")
-        assert seconds <= LOOKUP_SECONDS
+        assert seconds <= room * LOOKUP_SECONDS
 
 
 if __name__ == "__main__":

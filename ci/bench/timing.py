@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["argsort_seconds", "cpu_minimum"]
+__all__ = ["argsort_seconds", "cpu_minimum", "slack"]
 
 SHORTEST = 2e-3  # seconds; shorter calls are timed many at once
 
@@ -34,3 +34,8 @@ def argsort_seconds(n: int = 1_000_000, repeat: int = 20) -> float:
     """Seconds of `np.argsort` of `n` random 40-bit int64: the yardstick of this machine."""
     values = np.random.default_rng(0).integers(0, 1 << 40, n)
     return cpu_minimum(lambda: np.argsort(values), repeat)
+
+
+def slack(quick: bool) -> float:
+    """By how much a bar of time may be missed: the short form runs beside other things on whatever machine there is."""
+    return 2.0 if quick else 1.0
