@@ -31,6 +31,7 @@ class ReadOnlyDict(dict[str, Any]):
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
+    # A dict has no hash because it changes; this one does not.
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
 

@@ -30,7 +30,7 @@ if backend == "compiled":
             f"the compiled kernels of packing cannot be loaded ({error}); {cure}, "
             "or set PACKING_KERNELS=reference to run the slow plain-Python twins"
         ) from error
-elif backend == "reference":
+elif backend == "reference":  # for a type checker the same names twice, for whoever calls them one of the two
     from packing._reference import feasible, fit, fit_histogram, greedy, kk, order, reach, swap  # type: ignore[no-redef]
 else:
     raise ImportError(f'`PACKING_KERNELS` must be "compiled" or "reference", but got {backend!r}.')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -26,7 +27,7 @@ PaddingCost = Callable[[int], float]
 """Cost of t unused tokens of a bin."""
 
 
-class RecordForm:
+class RecordForm(abc.ABC):
     """An algorithm of the registry behind the record protocol.
 
     Attributes:
@@ -49,9 +50,9 @@ class RecordForm:
         # Reading settings and tabulating a pad cost takes longer than small steps do: kept from call to call.
         self._planner: tuple[Any, Planner] | None = None
 
+    @abc.abstractmethod
     def _config(self) -> Any:
         """What the registry resolves."""
-        raise NotImplementedError
 
     @property
     def algorithm_id(self) -> str:

@@ -10,6 +10,8 @@ from packing.plugin import AlgorithmSpec, EstimatorSpec, Host
 
 hookspec = pluggy.HookspecMarker("packing")
 
+# Specs have no body to return anything from: pluggy never calls them.
+
 
 @hookspec
 def packing_algorithms(host: Host) -> Iterable[AlgorithmSpec]:  # type: ignore[empty-body]

@@ -70,7 +70,7 @@ class CostAnswer:
         # Bit for bit: ranks compare digests, not values with a tolerance.
         return self.costs.dtype == other.costs.dtype and np.array_equal(self.costs, other.costs)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # equal by content that can change; typeshed declares a method
 
     def __str__(self) -> str:
         return self.wrong or f"{self.costs}"

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from packing.registry import resolve_estimator
 from packing.testing._algorithm_checks import ALGORITHM_CHECKS
-from packing.testing._estimator_checks import ESTIMATOR_CHECKS, EstimatorExamination
+from packing.testing._estimator_checks import ESTIMATOR_CHECKS, EstimatorExamination, made_columns
 from packing.testing._examination import AlgorithmExamination
 from packing.testing._instances import Instance
 from packing.testing._reports import CheckResult, checked_declarations, run_check
@@ -19,6 +20,7 @@ __all__ = ["AlgorithmConformance", "EstimatorConformance"]
 
 
 def _conclude(result: CheckResult) -> None:
+    # Skipped: nothing is declared that the check asks about. Failed as declared: with the reason that the author gave.
     if not result.ok:
         pytest.fail(str(result), pytrace=False)
     elif result.outcome == "skipped":
@@ -87,9 +89,9 @@ class EstimatorConformance:
     def make_columns(self, lengths: npt.NDArray[np.int64]) -> Mapping[str, Any]:
         """The columns besides "length" for samples of these lengths, int64[N]; override it for special values.
 
-        As it is: for each declared column whole numbers between 0 and the length.
+        As it is: for each declared column whole numbers between 0 and the length, drawn with `seed`.
         """
-        raise NotImplementedError
+        return made_columns(resolve_estimator(self.config).instance.columns, lengths, self.seed)
 
     @pytest.fixture
     def examination(self) -> EstimatorExamination:
@@ -97,9 +99,7 @@ class EstimatorConformance:
         cls = type(self)
         if "_examination" not in vars(cls):
             checked_declarations("expected_failures", cls.expected_failures, list(ESTIMATOR_CHECKS))
-            special = cls.make_columns is not EstimatorConformance.make_columns
-            columns = self.make_columns if special else None
-            cls._examination = EstimatorExamination(cls.config, seed=cls.seed, columns=columns)
+            cls._examination = EstimatorExamination(cls.config, seed=cls.seed, columns=self.make_columns)
         return cls._examination
 
     @pytest.mark.parametrize("check", ESTIMATOR_CHECKS)

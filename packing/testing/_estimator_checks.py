@@ -19,7 +19,7 @@ from packing.testing._examination import run_in_threads
 from packing.testing._processes import answers_of_new_process
 from packing.testing._reports import NotApplicable
 
-__all__ = ["ESTIMATOR_CHECKS", "EstimatorExamination", "length_tables"]
+__all__ = ["ESTIMATOR_CHECKS", "EstimatorExamination", "length_tables", "made_columns"]
 
 Findings = Iterator[str]
 ColumnMaker = Callable[[npt.NDArray[np.int64]], Mapping[str, Any]]
@@ -57,6 +57,12 @@ class _Watched(Mapping[str, Any]):
         return len(self._columns)
 
 
+def made_columns(declared: Sequence[str], lengths: npt.NDArray[np.int64], seed: int) -> dict[str, Any]:
+    """For each declared column but "length" int64[N] between 0 and the length, the same for the same seed."""
+    generator = np.random.default_rng(seed)
+    return {column: generator.integers(0, lengths + 1) for column in declared if column != "length"}
+
+
 class EstimatorExamination:
     """What the checks of an estimator look at.
 
@@ -76,15 +82,10 @@ class EstimatorExamination:
         self.name = resolved.name
         self.estimator = resolved.instance
         self.declared: tuple[str, ...] = tuple(resolved.instance.columns)
-        generator = np.random.default_rng(seed)
         self.tables: dict[str, dict[str, Any]] = {}
         for name, lengths in length_tables(seed).items():
-            others = (
-                {column: generator.integers(0, lengths + 1) for column in self.declared if column != "length"}
-                if columns is None
-                else dict(columns(lengths))
-            )
-            self.tables[name] = {"length": lengths} | others
+            others = made_columns(self.declared, lengths, seed) if columns is None else columns(lengths)
+            self.tables[name] = {"length": lengths} | dict(others)
 
     def fresh(self, name: str) -> dict[str, Any]:
         """Read-only copies of the columns of a table."""

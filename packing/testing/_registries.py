@@ -45,10 +45,9 @@ class GivenPlugin:
         if self.module is not None:
             return self.module
         module = types.ModuleType(f"temporary plugin {self.namespace}")
-        if self.algorithms:
-            module.packing_algorithms = _hook("packing_algorithms", self.algorithms)  # type: ignore[attr-defined]
-        if self.estimators:
-            module.packing_estimators = _hook("packing_estimators", self.estimators)  # type: ignore[attr-defined]
+        for hook, specs in (("packing_algorithms", self.algorithms), ("packing_estimators", self.estimators)):
+            if specs:
+                setattr(module, hook, _hook(hook, specs))
         return module
 
 

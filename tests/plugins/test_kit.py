@@ -498,3 +498,19 @@ def test_registries_of_threads_do_not_stay_behind():
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(use, range(8)))
     assert get_registry() is before
+
+
+def test_columns_of_the_kit_can_be_extended():
+    """An override starts from what the base class makes."""
+
+    class Flops(EstimatorConformance):
+        config: ClassVar = {"name": "flops", "model": LLAMA, "prefix_column": "prefix"}
+
+        def make_columns(self, lengths):
+            return {**super().make_columns(lengths), "more": lengths}
+
+    lengths = np.asarray([5, 9, 1], np.int64)
+    columns = Flops().make_columns(lengths)
+    assert sorted(columns) == ["more", "prefix"]
+    assert ((columns["prefix"] >= 0) & (columns["prefix"] <= lengths)).all()
+    assert columns["prefix"].tolist() == Flops().make_columns(lengths)["prefix"].tolist()

@@ -22,7 +22,7 @@ class TestImages(EstimatorConformance):
 class TestHeavyImages(EstimatorConformance):
     """The same with an option."""
 
-    config = {"name": "starter/images", "weight": 7}  # noqa: RUF012
+    config = {"name": "starter/images", "weight": 7}  # noqa: RUF012 - a setting of the kit, nobody changes it
 
 
 def test_the_snake_turns_round():
