@@ -9,6 +9,7 @@ import numpy as np
 
 from packing import _kernels
 from packing._checks import Int64Array
+from packing.algorithms._entries import Entries, entries_of
 from packing.algorithms._open_bins import smallest_count
 from packing.assignment import Assignment
 from packing.partition import Int32Array, descending_order
@@ -17,51 +18,6 @@ from packing.problem import Problem
 __all__ = ["LPT", "lpt_score", "place"]
 
 _NONE32, _NONE64 = np.empty(0, np.int32), np.empty(0, np.int64)
-
-
-@dataclass(frozen=True)
-class _Entries:
-    """What is placed as one: single samples, or whole groups that must share a bin."""
-
-    tokens: Int64Array
-    cost: Int64Array
-    footprints: Int64Array
-    forbid: Int64Array
-    count: Int32Array  # samples of each entry, or empty: one each
-    rank_group: Int32Array  # entries of one group share a rank, or empty
-    num_rank_groups: int
-    entry_of: Int32Array | None  # entry of each sample, or None: entry = sample
-
-
-def _entries(problem: Problem) -> _Entries | None:
-    """None where two samples of one group can never share a bin."""
-    footprints = np.empty((problem.num_samples, 0), np.int64) if problem.footprints is None else problem.footprints
-    forbid = _NONE64 if problem.forbid is None else problem.forbid
-    plain = _Entries(problem.tokens, problem.cost, footprints, forbid, _NONE32, _NONE32, 0, None)
-    if problem.group is None:
-        return plain
-    # Ungrouped samples become groups of one. Numbering by first member keeps the index as the tie-breaker.
-    alone = problem.group < 0
-    labels = np.where(alone, problem.group.max(initial=0) + 1 + np.arange(problem.num_samples), problem.group)
-    _, first, group_of = np.unique(labels, return_index=True, return_inverse=True)
-    rank_of = np.argsort(np.argsort(first))
-    entry_of: Int32Array = rank_of[group_of].astype(np.int32)
-    if problem.group_scope == "rank":
-        dense = np.where(alone, -1, entry_of).astype(np.int32)
-        return _Entries(problem.tokens, problem.cost, footprints, forbid, _NONE32, dense, first.size, None)
-    first = np.sort(first)
-
-    def total(values: Int64Array) -> Int64Array:
-        sums = np.zeros((first.size, *values.shape[1:]), np.int64)
-        np.add.at(sums, entry_of, values)
-        return sums
-
-    if forbid.size and (forbid != forbid[first][entry_of]).any():
-        return None
-    return _Entries(
-        total(problem.tokens), total(problem.cost), total(footprints), forbid[first] if forbid.size else forbid,
-        np.bincount(entry_of).astype(np.int32), _NONE32, 0, entry_of,
-    )  # fmt: skip
 
 
 def place(problem: Problem, *, score: int, max_items: int | None = None) -> Assignment | None:
@@ -74,7 +30,7 @@ def place(problem: Problem, *, score: int, max_items: int | None = None) -> Assi
     Returns:
         A layout that keeps every limit (samples in order of placement), or None where some sample found no bin.
     """
-    entries = _entries(problem)
+    entries = entries_of(problem)
     if entries is None or problem.bins_per_rank is None or problem.round_size is None:
         return None
     order = descending_order(entries.cost, entries.tokens)
@@ -102,9 +58,7 @@ def place(problem: Problem, *, score: int, max_items: int | None = None) -> Assi
     )  # fmt: skip
     if placed < num_entries:
         return None
-    if entries.entry_of is not None:
-        order, bin_of = _members(order, bin_of, entries.entry_of)
-    return _in_order(order, bin_of, problem.num_bins)
+    return entries.layout(order, bin_of, problem.num_bins)
 
 
 def _kinds_first(order: Int32Array, forbid: Int64Array) -> Int32Array:
@@ -115,7 +69,7 @@ def _kinds_first(order: Int32Array, forbid: Int64Array) -> Int32Array:
     return np.concatenate([order[np.sort(first)], order[later]])
 
 
-def _groups_together(order: Int32Array, entries: _Entries) -> Int32Array:
+def _groups_together(order: Int32Array, entries: Entries) -> Int32Array:
     """Heaviest group first, its members one after the other, so that its rank is chosen while there is room."""
     labels = np.where(entries.rank_group < 0, -1, entries.rank_group)
     weight = entries.cost.copy()
@@ -127,21 +81,6 @@ def _groups_together(order: Int32Array, entries: _Entries) -> Int32Array:
     place_in_order = np.empty(order.size, np.int64)
     place_in_order[order] = np.arange(order.size)
     return np.lexsort((place_in_order, labels, -size, -weight)).astype(np.int32)
-
-
-def _members(order: Int32Array, bin_of: Int32Array, entry_of: Int32Array) -> tuple[Int32Array, Int32Array]:
-    """Order and bins of the samples, from those of their groups."""
-    place_of_entry = np.empty(order.size, np.int64)
-    place_of_entry[order] = np.arange(order.size)
-    return np.argsort(place_of_entry[entry_of], kind="stable").astype(np.int32), bin_of[entry_of]
-
-
-def _in_order(order: Int32Array, bin_of: Int32Array, num_bins: int) -> Assignment:
-    """The layout whose bins list their samples in the order of placement."""
-    bins = bin_of[order]
-    offsets = np.zeros(num_bins + 1, np.int64)
-    np.cumsum(np.bincount(bins, minlength=num_bins), out=offsets[1:])
-    return Assignment(offsets, order[np.argsort(bins, kind="stable")])
 
 
 def lpt_score(problem: Problem) -> int:
