@@ -10,6 +10,7 @@ backend = os.environ.get("PACKING_KERNELS", "compiled")
 
 if backend == "compiled":
     try:
+        from packing._kernels import _exchange as exchange
         from packing._kernels import _feasible as feasible
         from packing._kernels import _fit as fit
         from packing._kernels import _fit_histogram as fit_histogram
