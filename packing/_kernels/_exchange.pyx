@@ -6,12 +6,11 @@
 # (d) Time: `max_checks` counts what is looked at; a pair of bins costs the sum of its lists plus what lies in the window
 #     of tokens or near half the gap. Memory: O(K B + E) and three lists of MOST_SUBSETS in the workspace.
 
-from packing._kernels._exchange_lists cimport (
-    MOST_SUBSETS, Subset, SubsetList, enumerate_subsets, most_entries, sort_descending,
-)
+from packing._kernels._exchange_lists cimport MOST_SUBSETS, Subset
+from packing._kernels._exchange_search cimport Search, look_at_bins
 from packing._kernels._exchange_state cimport (
-    EVERY, LARGEST, ROUNDS, State, account, apply_exchange, bin_load, comes_before, draw, excess, exchangeable, insert,
-    keeps_limits, load_of, move, revalue, score_of, unit_of, unlink, value_with,
+    EVERY, LARGEST, ROUNDS, State, account, apply_exchange, comes_before, draw, excess, exchangeable, insert,
+    keeps_limits, revalue, score_of, unit_of, unlink, value_with,
 )
 from packing._kernels._typedefs cimport int32_t, int64_t, uint8_t, uint64_t
 
@@ -19,23 +18,11 @@ BY_LARGEST, BY_ROUNDS, BY_EVERY = 0, 1, 2
 NOTHING_LEFT, NOTHING_HELPS, NO_CHECKS_LEFT = 0, 1, 2
 
 cdef enum:
-    WALK = 16  # how many partners of one subset are looked at on each side of half the gap
-    SCAN = 256  # and how many in a window of tokens
     DONE = 0
     STUCK = 1
     SPENT = 2
 
-
-cdef struct Search:
-    State* state
-    SubsetList mine, theirs
-    Subset* spare
-    int32_t* entries  # [E] entries of one bin
-    int64_t num_partners, max_depth
-    int64_t p, q, gap, mine_excess, their_excess  # the pair of bins looked at, and the excess of their units
-    int64_t best_key, best_p, best_q
-    bint plain  # a value changes by just what the costs say
-    Subset best_x, best_y
+cdef int64_t FAR = <int64_t>1 << 61
 
 
 def exchange_workspace(int64_t num_entries, int64_t num_bins, int64_t num_budgets):
@@ -109,6 +96,9 @@ def exchange(
     search.state = &state
     search.num_partners, search.max_depth = num_partners, depth
     search.plain = pad_cost.shape[0] == 0 and state.weight == 0
+    search.aim = FAR
+    search.source = -1
+    search.patient = True
     carve(&search, &workspace[0])
     with nogil:
         start(&state)
@@ -155,15 +145,29 @@ cdef void start(State* state) noexcept nogil:
         account(state, entry, b, 1)
     for unit in range(state.num_units):
         state.value[unit] = value_with(state, unit, -1, 0)
-        at = unit
-        while at > 0 and comes_before(state, unit, state.ranked[at - 1]):
-            state.ranked[at] = state.ranked[at - 1]
-            at -= 1
-        state.ranked[at] = <int32_t>unit
+        state.ranked[unit] = <int32_t>unit
+    sort_units(state)
     for at in range(state.num_units):
         state.place[state.ranked[at]] = <int32_t>at
     state.log_length = state.checks = state.version = 0
     state.random = 0x9E3779B97F4A7C15
+
+
+cdef void sort_units(State* state) noexcept nogil:
+    """Shell sort by value; the order is total, so how it is found does not matter."""
+    cdef int64_t step = 1, i, at
+    cdef int32_t unit
+    while step < state.num_units // 3:
+        step = 3 * step + 1
+    while step > 0:
+        for i in range(step, state.num_units):
+            unit = state.ranked[i]
+            at = i
+            while at >= step and comes_before(state, unit, state.ranked[at - step]):
+                state.ranked[at] = state.ranked[at - step]
+                at -= step
+            state.ranked[at] = unit
+        step //= 3
 
 
 # --------------------------------------------------------------------------------------------------------- descent
@@ -191,31 +195,53 @@ cdef int descend(Search* search, bint undoable) noexcept nogil:
 
 
 cdef bint improve(Search* search, int64_t place) noexcept nogil:
-    """Looks for an exchange that lowers the unit at this place and keeps its partner below it."""
+    """Looks for an exchange that lowers the unit at this place and keeps its partner below it.
+
+    A window of partners is looked at in every depth, then the next window, from the one that helped this unit last.
+    """
     cdef State* state = search.state
-    cdef int64_t source = state.ranked[place], partner, depth, tried, position
+    cdef int64_t source = state.ranked[place], window, first
+    cdef int64_t windows = (state.num_units + search.num_partners - 1) // search.num_partners
+    if source != search.source:
+        search.source, search.window = source, 0
     search.mine_excess = search.best_key = excess(state, source)
     search.best_p = -1
+    for window in range(windows if search.patient else 1):
+        first = (search.window + window) % windows * search.num_partners
+        if look_at_window(search, source, first):
+            if search.best_p < 0:
+                break
+            search.window = (search.window + window) % windows
+            apply_exchange(state, &search.best_x, &search.best_y, search.best_p, search.best_q)
+            return True
+    return False
+
+
+cdef bint look_at_window(Search* search, int64_t source, int64_t first) noexcept nogil:
+    """Looks at some partners at growing depth; True where an exchange was found or the checks are used up."""
+    cdef State* state = search.state
+    cdef int64_t depth, position, partner, tried, last = first + search.num_partners
+    if last > state.num_units:
+        last = state.num_units
     for depth in range(1, search.max_depth + 1):
         tried = 0
-        for position in range(state.num_units):
+        for position in range(first, last):
             partner = partner_at(state, position)
             search.their_excess = excess(state, partner)
             search.gap = search.mine_excess - search.their_excess
             # No exchange brings the larger of the two below their mean.
             if partner == source or search.gap <= 1 or search.mine_excess - search.gap // 2 >= search.best_key:
-                if state.mode == LARGEST and partner != source:
-                    break
                 continue
+            if state.checks >= state.max_checks:
+                return True
             tried += 1
             if look_at_units(search, source, partner, depth):
-                apply_exchange(state, &search.best_x, &search.best_y, search.best_p, search.best_q)
+                if tried == 1 and search.aim < FAR:
+                    search.aim *= 2
                 return True
-            if tried == search.num_partners or state.checks >= state.max_checks:
-                break
     if search.best_p < 0:
         return False
-    apply_exchange(state, &search.best_x, &search.best_y, search.best_p, search.best_q)
+    search.aim = (search.mine_excess - search.best_key) // 2 + 1
     return True
 
 
@@ -232,172 +258,19 @@ cdef inline int64_t partner_at(const State* state, int64_t position) noexcept no
 cdef bint look_at_units(Search* search, int64_t source, int64_t partner, int64_t depth) noexcept nogil:
     """Looks at every pair of bins of two units; True where what was found is good enough to be taken at once."""
     cdef State* state = search.state
-    cdef int64_t p, q, middle = search.mine_excess - search.gap // 2
+    cdef int64_t p, q, gained
     for p in range(source * state.bins_per_unit, (source + 1) * state.bins_per_unit):
         for q in range(partner * state.bins_per_unit, (partner + 1) * state.bins_per_unit):
             if not exchangeable(state, p, q):
                 continue
             search.p, search.q = p, q
             look_at_bins(search, depth)
-            if search.best_key <= middle + search.gap // 8:
+            gained = search.mine_excess - search.best_key
+            if gained > 0 and (gained >= search.gap // 8 * 3 or gained >= search.aim):
                 return True
             if state.mode == LARGEST and search.best_key <= state.target:
                 return True
     return False
-
-
-cdef void look_at_bins(Search* search, int64_t depth) noexcept nogil:
-    """Looks for the exchange between the bins p and q whose larger excess is smallest."""
-    cdef State* state = search.state
-    cdef int64_t my_room = state.capacity[search.p] - state.bin_tokens[search.p]
-    cdef int64_t their_room = state.capacity[search.q] - state.bin_tokens[search.q]
-    cdef int64_t fewer = state.bin_entries[search.p]
-    cdef bint by_tokens
-    if state.bin_entries[search.q] < fewer:
-        fewer = state.bin_entries[search.q]
-    if depth > 1 and state.bin_entries[search.p] < 2 and state.bin_entries[search.q] < 2:
-        return
-    # A window of tokens that holds few of a bin's subsets is walked whole; else the nearest in cost are tried.
-    by_tokens = narrow_window(state, my_room, their_room, search.q, depth)
-    list_subsets(search, &search.mine, search.p, depth, by_tokens)
-    list_subsets(search, &search.theirs, search.q, depth, by_tokens)
-    state.checks += search.mine.length + search.theirs.length
-    if by_tokens:
-        match_tokens(search, my_room, their_room)
-    else:
-        match_costs(search, my_room, their_room)
-
-
-cdef inline bint narrow_window(
-    const State* state, int64_t my_room, int64_t their_room, int64_t q, int64_t depth
-) noexcept nogil:
-    """Whether the token caps leave a window of fewer than about 32 subsets of bin q."""
-    cdef int64_t entries = state.bin_entries[q], subsets, room = my_room + their_room, span
-    if entries > most_entries(depth):
-        entries = most_entries(depth)
-    subsets = entries
-    if depth >= 2:
-        subsets += entries * (entries - 1) // 2
-    if depth >= 3:
-        subsets += entries * (entries - 1) * (entries - 2) // 6
-    span = state.bin_tokens[q] * depth // (state.bin_entries[q] if state.bin_entries[q] > depth else depth)
-    return room < 32 * (span + 1) // subsets
-
-
-cdef void list_subsets(Search* search, SubsetList* subsets, int64_t b, int64_t depth, bint by_tokens) noexcept nogil:
-    """Makes the sorted list of a bin's subsets, unless it is the one made last."""
-    cdef State* state = search.state
-    cdef int64_t num_entries = 0, taken = 0, i, j, most = most_entries(depth), total = state.bin_entries[b]
-    cdef int32_t entry
-    if (
-        subsets.bin == b and subsets.depth == depth and subsets.by_tokens == by_tokens
-        and subsets.version == state.version
-    ):
-        return
-    subsets.bin, subsets.depth, subsets.by_tokens, subsets.version = b, depth, by_tokens, state.version
-    entry = state.head[b]
-    while entry >= 0:
-        # Of more entries than the list can hold every few-th is taken, evenly.
-        if total <= most or num_entries * most // total != (num_entries + 1) * most // total:
-            search.entries[taken] = entry
-            taken += 1
-        num_entries += 1
-        entry = state.after[entry]
-    state.checks += num_entries
-    if by_tokens:
-        for i in range(1, taken):
-            entry = search.entries[i]
-            j = i
-            while j > 0 and state.tokens[search.entries[j - 1]] < state.tokens[entry]:
-                search.entries[j] = search.entries[j - 1]
-                j -= 1
-            search.entries[j] = entry
-    subsets.length = enumerate_subsets(
-        search.entries, taken, depth, state.cost, state.tokens, state.count, subsets.subsets
-    )
-    sort_descending(subsets.subsets, subsets.length, by_tokens, search.spare)
-
-
-cdef void match_costs(Search* search, int64_t my_room, int64_t their_room) noexcept nogil:
-    """For each subset of p, those of q around half the gap, the nearest first on both sides."""
-    cdef const Subset* mine = search.mine.subsets
-    cdef const Subset* theirs = search.theirs.subsets
-    cdef int64_t i, k, walked, near = 0, change, length = search.theirs.length
-    for i in range(search.mine.length):
-        if mine[i].first < 0:
-            continue
-        while near < length and 2 * (mine[i].cost - theirs[near].cost) < search.gap:
-            near += 1
-        walked = 0
-        k = near - 1
-        while k >= 0 and walked < WALK:
-            change = mine[i].cost - theirs[k].cost
-            if change <= 0 or (search.plain and search.mine_excess - change >= search.best_key):
-                break
-            walked += 1
-            if consider(search, &mine[i], &theirs[k], my_room, their_room) and search.plain:
-                break
-            k -= 1
-        walked = 0
-        k = near
-        while k < length and walked < WALK:
-            change = mine[i].cost - theirs[k].cost
-            if change >= search.gap or (search.plain and search.their_excess + change >= search.best_key):
-                break
-            walked += 1
-            if consider(search, &mine[i], &theirs[k], my_room, their_room) and search.plain:
-                break
-            k += 1
-
-
-cdef void match_tokens(Search* search, int64_t my_room, int64_t their_room) noexcept nogil:
-    """For each subset of p, all those of q that the token caps allow in exchange."""
-    cdef const Subset* mine = search.mine.subsets
-    cdef const Subset* theirs = search.theirs.subsets
-    cdef int64_t i, k, first = 0, change, length = search.theirs.length
-    for i in range(search.mine.length):
-        if mine[i].first < 0:
-            continue
-        while first < length and theirs[first].tokens > mine[i].tokens + my_room:
-            first += 1
-        k = first
-        while k < length and k < first + SCAN and theirs[k].tokens >= mine[i].tokens - their_room:
-            change = mine[i].cost - theirs[k].cost
-            if 0 < change < search.gap:
-                consider(search, &mine[i], &theirs[k], my_room, their_room)
-            k += 1
-        search.state.checks += k - first
-
-
-cdef bint consider(
-    Search* search, const Subset* x, const Subset* y, int64_t my_room, int64_t their_room
-) noexcept nogil:
-    """Keeps the exchange if it is the best so far; whether it was kept."""
-    cdef State* state = search.state
-    cdef int64_t change = x.cost - y.cost, longer = x.tokens - y.tokens, mine, theirs
-    state.checks += 1
-    if longer > their_room or -longer > my_room:
-        return False
-    if search.plain:
-        mine, theirs = search.mine_excess - change, search.their_excess + change
-    else:
-        mine = search.mine_excess + changed_value(state, search.p, -change, -longer)
-        theirs = search.their_excess + changed_value(state, search.q, change, longer)
-    if theirs > mine:
-        mine = theirs
-    if mine >= search.best_key or not keeps_limits(state, x, y, search.p, search.q):
-        return False
-    search.best_key, search.best_p, search.best_q = mine, search.p, search.q
-    search.best_x, search.best_y = x[0], y[0]
-    return True
-
-
-cdef inline int64_t changed_value(const State* state, int64_t b, int64_t cost, int64_t tokens) noexcept nogil:
-    """By how much the value of a bin's unit changes with the bin's cost and tokens."""
-    cdef int64_t load = load_of(state, b, state.bin_cost[b] + cost, state.bin_tokens[b] + tokens)
-    if state.weight == 0:
-        return load - bin_load(state, b)
-    return value_with(state, unit_of(state, b), b, load) - state.value[unit_of(state, b)]
 
 
 # ----------------------------------------------------------------------------------------------------------- kicks
@@ -408,6 +281,7 @@ cdef int kick_and_descend(Search* search, int64_t max_kicks) noexcept nogil:
     cdef State* state = search.state
     cdef int64_t kicks, best = score_of(state), score
     cdef int status = STUCK
+    search.patient = False
     for kicks in range(max_kicks):
         if state.checks >= state.max_checks:
             return SPENT
@@ -443,7 +317,7 @@ cdef void swap_at_random(State* state, int64_t source, int64_t partner) noexcept
     cdef int64_t p = source * state.bins_per_unit + <int64_t>draw(state, <uint64_t>state.bins_per_unit)
     cdef int64_t q = partner * state.bins_per_unit + <int64_t>draw(state, <uint64_t>state.bins_per_unit), longer
     cdef Subset x, y
-    state.checks += 16
+    state.checks += 16 + (state.bin_entries[p] + state.bin_entries[q]) // 16
     if not exchangeable(state, p, q):
         return
     pick(state, p, <int64_t>draw(state, <uint64_t>state.bin_entries[p]), &x)

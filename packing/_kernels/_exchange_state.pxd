@@ -145,11 +145,11 @@ cdef inline void move(State* state, int64_t entry, int64_t goal) noexcept nogil:
     state.log[2 * state.log_length] = <int32_t>entry
     state.log[2 * state.log_length + 1] = <int32_t>source
     state.log_length += 1
+    state.checks += 1 + (state.bin_entries[source] + state.bin_entries[goal]) // 16
     unlink(state, entry, source)
     account(state, entry, source, -1)
     insert(state, entry, goal)
     account(state, entry, goal, 1)
-    state.checks += 1
 
 
 cdef inline int32_t member(const Subset* subset, int index) noexcept nogil:
