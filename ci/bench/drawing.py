@@ -1,4 +1,4 @@
-"""Real lengths and seeded draws that are the same on every machine and NumPy: what the lists of instances are made of."""
+"""Real lengths and seeded draws, the same on every machine and NumPy: what the lists of instances are made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seeded lists of instances on which solvers are measured, by family; problems are built when they are asked for."""
+"""The seeded lists of instances on which solvers are measured; problems are built when they are asked for."""
 
 from __future__ import annotations
 
