@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from packing.plugin import AlgorithmSpec, EstimatorSpec, Host, hookimpl
 
-_OBJECTIVES = {"makespan", "balance", "rounds"}
+_OBJECTIVES = {"makespan", "balance", "rounds", "pipeline", "components"}
 
 
 @hookimpl

@@ -236,7 +236,7 @@ def test_an_unknown_estimator():
 
 
 def test_an_unknown_objective():
-    message = "`objective` 'fair' does not exist; there are: makespan, balance, rounds."
+    message = "`objective` 'fair' does not exist; there are: makespan, balance, rounds, pipeline, components."
     refused(UnknownNameError, message, lambda: planner(objective="fair"))
 
 
@@ -289,7 +289,7 @@ def test_an_unknown_option():
         ({"baseline": None}, '`baseline` must be one of "contiguous", "round_robin", but got None.'),
         ({"group": 5}, "`group` must be the name of a column, but got 5."),
         ({"forbid": ["a"]}, "`forbid` must be the name of a column, but got ['a']."),
-        ({"objective": 5}, "`objective` must be a name, but got 5."),
+        ({"objective": 5}, "`objective` must be a name, or a mapping with one, but got 5."),
         ({"packing_budgets": [5]}, "`packing_budgets` must be a mapping from names to limits, but got [5]."),
         ({"packing_budgets": {5: 5}}, "`packing_budgets` must have names that are text, but got 5."),
         ({"packing_budgets": {"m": True}}, "`packing_budgets.m` must be a number, but got True."),
