@@ -80,7 +80,7 @@ def large_samples(ascending: Int64Array, ranks: int, proven: int, reached: int) 
         ascending: int64[N], costs. proven: a bound already known, at least the largest cost. reached: what is possible.
     """
     nothing = Term(0, "large_samples", "")
-    if ranks * reached >= 1 << SUM_BITS:
+    if proven == 0 or ranks * reached >= 1 << SUM_BITS:
         return nothing
     sums = np.concatenate(([0], np.cumsum(ascending)))
     low, high = proven, reached - 1

@@ -264,7 +264,7 @@ class Planner:
     ) -> Plan:
         objective = problem.objective
         keeps_order = getattr(self._algorithm.instance, "keeps_order", False)
-        if candidate is not None and objective.name == "rounds" and not keeps_order:
+        if candidate is not None and not keeps_order:
             candidate = into_rounds(problem, candidate)
         score = problem.delivered_score if records is None else partial(records.score, problem)
         after = None if candidate is None else score(candidate)
