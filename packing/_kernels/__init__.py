@@ -10,6 +10,7 @@ backend = os.environ.get("PACKING_KERNELS", "compiled")
 
 if backend == "compiled":
     try:
+        from packing._kernels import _exact_fill as exact_fill
         from packing._kernels import _feasible as feasible
         from packing._kernels import _fit as fit
         from packing._kernels import _fit_histogram as fit_histogram
@@ -17,6 +18,7 @@ if backend == "compiled":
         from packing._kernels import _kk as kk
         from packing._kernels import _order as order
         from packing._kernels import _reach as reach
+        from packing._kernels import _reduce_bins as reduce_bins
         from packing._kernels import _swap as swap
     except ImportError as error:
         names = os.listdir(os.path.dirname(__file__))
@@ -31,8 +33,12 @@ if backend == "compiled":
             "or set PACKING_KERNELS=reference to run the slow plain-Python twins"
         ) from error
 elif backend == "reference":  # for a type checker the same names twice, for whoever calls them one of the two
-    from packing._reference import feasible, fit, fit_histogram, greedy, kk, order, reach, swap  # type: ignore[no-redef]
+    from packing._reference import (  # type: ignore[no-redef]
+        exact_fill, feasible, fit, fit_histogram, greedy, kk, order, reach, reduce_bins, swap,
+    )  # fmt: skip
 else:
     raise ImportError(f'`PACKING_KERNELS` must be "compiled" or "reference", but got {backend!r}.')
 
-__all__ = ["backend", "feasible", "fit", "fit_histogram", "greedy", "kk", "order", "reach", "swap"]
+__all__ = [
+    "backend", "exact_fill", "feasible", "fit", "fit_histogram", "greedy", "kk", "order", "reach", "reduce_bins", "swap",
+]  # fmt: skip
