@@ -82,7 +82,7 @@ class Planner:
     data_parallel_size: int
     seq_len: int | None = None
     local_batch_size: int | None = None
-    algorithm: Any = "lpt"
+    algorithm: Any = "auto"
     estimator: Any = None
     objective: str | Mapping[str, Any] | None = None
     min_balance_gain: float = 0.0

@@ -1,4 +1,4 @@
-"""Pairs of ranks split anew, exactly, by subset sums of their costs; for small whole costs that only cost limits."""
+"""Exact means for small whole costs that nothing else limits: pairs of ranks split anew, and packing below a level."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ import numpy as np
 
 from packing import _kernels
 from packing.assignment import Assignment
+from packing.bins import fit_fewest
 from packing.partition import Int32Array
 from packing.problem import Problem
 
-__all__ = ["can_resplit", "resplit_pairs"]
+__all__ = ["can_resplit", "packed_below", "resplit_pairs"]
 
 _MOST_SUM = 1 << 18
 """Largest sum of a pair's costs: its table takes four bytes a unit, and time in proportion."""
 
 _MOST_WORK = 1 << 26
 """Most units of table, summed over all pairs that are tried; the work is counted, not timed."""
+
+
+_PER_PAIR = 1 << 17
+"""What a pair costs besides its table, in units of table."""
+
+_LEVELS = 4
 
 
 def can_resplit(problem: Problem, largest: int) -> bool:
@@ -38,7 +45,7 @@ def resplit_pairs(problem: Problem, layout: Assignment, target: int) -> Assignme
             total = loads[heaviest] + loads[partner]
             if total >= 2 * loads[heaviest] - 1 or work <= 0:
                 return Assignment.from_bins(bins)
-            work -= total + bins[heaviest].size + bins[partner].size
+            work -= _PER_PAIR + total
             parts = _even_parts(problem, np.concatenate([bins[heaviest], bins[partner]]), loads[heaviest])
             if parts is not None:
                 for b, part in zip((heaviest, partner), parts, strict=True):
@@ -47,6 +54,32 @@ def resplit_pairs(problem: Problem, layout: Assignment, target: int) -> Assignme
         else:
             return Assignment.from_bins(bins)
     return Assignment.from_bins(bins)
+
+
+def packed_below(problem: Problem, target: int, largest: int, max_steps: int) -> Assignment | None:
+    """A layout with a largest load below `largest`, by packing costs into as many bins as there are ranks, or None.
+
+    The capacity of the bins is `target` first, then halfway to the best so far (the dual of MULTIFIT, with a search
+    that finds fewer bins than decreasing fits do).
+    """
+    positive = np.flatnonzero(problem.cost)
+    best, low = None, target
+    for _ in range(_LEVELS):
+        if low >= largest or positive.size < problem.ranks:
+            break
+        level = low if best is None and low == target else (low + largest) // 2
+        offsets, items, _, _ = fit_fewest(
+            problem.cost[positive], level, min_bins=problem.ranks, max_steps=max_steps // _LEVELS
+        )
+        if offsets.size - 1 > problem.ranks:
+            low = level + 1
+            continue
+        best = np.split(positive[items], offsets[1:-1])
+        largest = max(int(problem.cost[part].sum()) for part in best)
+    if best is None:
+        return None
+    best[0] = np.concatenate([best[0], np.flatnonzero(problem.cost == 0)])
+    return Assignment.from_bins(best)
 
 
 def _even_parts(problem: Problem, items: Int32Array, largest: int) -> tuple[Int32Array, Int32Array] | None:
