@@ -120,10 +120,11 @@ def _filled_ranks(problem: Problem, items: Placed, own: bool, best: int) -> Iter
         tokens, cost = items.tokens, items.cost
         if own and one_bin and problem.pad_cost is not None and isinstance(problem.capacity, int):
             needs, tokens, cost = _with_padding(problem, items)
-        values = items.cost + least_fill(items, needs, tokens, cost, apart=one_bin)
-        at = int(np.argmax(values))
-        why = "the longest sample's rank also takes the tokens for which the others have no room, at best the cheapest"
-        yield Term(int(values[at]), "cheapest_fill", why)
+        # A cheapest fill costs no more per token than all of them: most steps need no sorting to see that it is less.
+        if items.forbid is not None or _at_mean_price(items.cost, needs, tokens, cost) > best:
+            values = items.cost + least_fill(items, needs, tokens, cost, apart=one_bin)
+            why = "its rank also takes the tokens for which the others have no room, at best the cheapest"
+            yield Term(int(values.max()), "cheapest_fill", f"the longest sample: {why}")
         if one_bin and isinstance(problem.capacity, int):
             yield _several_filled(problem, items, best)
     if items.footprints is not None and problem.budgets is not None:
@@ -135,6 +136,14 @@ def _filled_ranks(problem: Problem, items: Placed, own: bool, best: int) -> Iter
                 values = items.cost + least_fill(items, need - use, use, items.cost, apart=one_bin)
                 why = f"its rank also takes of budget {problem.budget_names[b]!r} what the others have no room for"
                 yield Term(int(values.max()), "cheapest_fill", why)
+
+
+def _at_mean_price(
+    start: Int64Array, needs: Int64Array, units: Int64Array, cost: Int64Array, number: Int64Array | int = 1
+) -> float:
+    """An upper bound on the largest (start + cheapest fill of the need) / number, a shade too high."""
+    price = float(cost.sum()) / max(1.0, float(units.sum()))
+    return float(((start + np.maximum(needs, 0) * price) / number).max()) * (1 + 2.0**-40) + 1
 
 
 def beside(problem: Problem, tokens: Int64Array, slots: int) -> Int64Array | None:
@@ -196,6 +205,8 @@ def _several_filled(problem: Problem, items: Placed, best: int) -> Term:
     apart = apart[np.argsort(-items.cost[apart], kind="stable")]
     number = np.arange(1, apart.size + 1)
     needs = number * problem.capacity - left - np.cumsum(items.tokens[apart])
+    if _at_mean_price(np.cumsum(items.cost[apart]), needs, items.tokens, items.cost, number) <= best:
+        return Term(0, "cheapest_fill", "")
     sums = np.cumsum(items.cost[apart]) + CheapestFill.of(items.tokens, items.cost).least(needs)
     means = -(-sums // number)
     at = int(np.argmax(means))

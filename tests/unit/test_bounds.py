@@ -100,7 +100,7 @@ BOTH = {"name": "components", "weights": {"encoder": 1, "llm": 1}}
         (flat([5, 5, 5, 5], 4, round_size=2, objective="rounds"), 10, "mean", "every rank works all the time"),
         (flat([50, 5, 4, 3], 4, round_size=2, objective="rounds"), 54, "levels", "the other rounds"),
         (flat([90, 4, 3, 2, 1], 2, max_items=3), 91, "max_items", "`max_items` leaves the other ranks 3 samples"),
-        (FULL, 70, "cheapest_fill", "for which the others have no room"),
+        (FULL, 70, "cheapest_fill", "its rank also takes the tokens for which the others have no room"),
         (dataclasses.replace(FULL, capacity=None, **USE), 70, "cheapest_fill", "budget 'memory'"),
         (flat([2] * 5 + [3] * 3, 3, forbid=[0] * 5 + [1] * 3), 9, "kinds", "2 kinds of samples never share a bin"),
         (flat([10, 10, 6, 5, 4, 3], 3), 14, "large_samples", "do not fit together"),
