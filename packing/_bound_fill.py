@@ -62,6 +62,10 @@ def spare(problem: Problem) -> int | None:
     """
     if problem.capacity is None:
         return None
+    if isinstance(problem.capacity, int):
+        room = problem.num_bins * problem.capacity
+        if room < 1 << SUM_BITS and int(problem.tokens.max(initial=0)) <= problem.capacity:
+            return room - int(problem.tokens.sum())
     oversized = problem.is_oversized()
     room = exact_sum(problem.capacities())
     # Where caps differ and a sample over one of them may be alone there (policy "single"), a bin may hold more.

@@ -71,9 +71,10 @@ def component_terms(problem: Problem, reached: int | None, effort: int) -> Itera
 
 def _filled(problem: Problem, items: Placed, slots: int) -> Int64Array:
     """int64[E]: what the group of `slots` bins (a pack, or a rank) that holds an entry costs at least."""
-    needs = beside(problem, items.tokens, slots)
-    if needs is None:
+    left = spare(problem)
+    if left is None:
         return items.cost
+    needs = beside(problem, items.tokens, slots, left)
     filled: Int64Array = items.cost + least_fill(items, needs, items.tokens, items.cost, apart=slots == 1)
     return filled
 

@@ -59,7 +59,7 @@ def shared_by_several(descending: Int64Array, ranks: int) -> Term:
     Source: Haouari, Gharbi and Jemmali 2006, the lifted bounds for identical parallel machines.
     """
     largest = np.arange(ranks + 1, min(descending.size, 4 * ranks) + 1)
-    several = np.arange(2, min(ranks, 16))[:, None]
+    several = np.arange(2, min(ranks, 8) + 1)[:, None]
     if largest.size == 0 or several.size == 0:
         return Term(0, "shared_ranks", "")
     sums = np.concatenate(([0], np.cumsum(descending)))
