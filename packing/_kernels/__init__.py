@@ -34,11 +34,21 @@ if backend == "compiled":
         ) from error
 elif backend == "reference":  # for a type checker the same names twice, for whoever calls them one of the two
     from packing._reference import (  # type: ignore[no-redef]
-        exact_fill, feasible, fit, fit_histogram, greedy, kk, order, reach, reduce_bins, swap,
-    )  # fmt: skip
+        exact_fill,
+        feasible,
+        fit,
+        fit_histogram,
+        greedy,
+        kk,
+        order,
+        reach,
+        reduce_bins,
+        swap,
+    )
 else:
     raise ImportError(f'`PACKING_KERNELS` must be "compiled" or "reference", but got {backend!r}.')
 
 __all__ = [
-    "backend", "exact_fill", "feasible", "fit", "fit_histogram", "greedy", "kk", "order", "reach", "reduce_bins", "swap",
+    "backend", "exact_fill", "feasible", "fit", "fit_histogram", "greedy", "kk", "order", "reach", "reduce_bins",
+    "swap",
 ]  # fmt: skip

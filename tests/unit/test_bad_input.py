@@ -18,7 +18,10 @@ from packing.errors import (
 )
 from tests.planning import planner
 
-ALGORITHMS = "lpt, feasible_lpt, kk, equal_count, first_fit, first_fit_decreasing, best_fit_decreasing, next_fit, none"
+ALGORITHMS = (
+    "lpt, feasible_lpt, kk, equal_count, first_fit, first_fit_decreasing, best_fit_decreasing, exact_fill, next_fit, "
+    "none"
+)
 
 
 def refused(error: type[PackingError], message: str, call) -> None:
@@ -208,7 +211,7 @@ def test_nothing_found_names_the_limits_and_who_could():
     samples = {"length": [5, 4, 3, 3, 3, 2]}
     message = (
         "`algorithm` 'first_fit' found no layout of 6 samples in 2 bins of 10 tokens (100.00% full); others to try: "
-        "lpt, feasible_lpt, kk, equal_count, first_fit_decreasing, best_fit_decreasing, next_fit."
+        "lpt, feasible_lpt, kk, equal_count, first_fit_decreasing, best_fit_decreasing, exact_fill, next_fit."
     )
     plan = planner(seq_len=10, local_batch_size=1, algorithm="first_fit").plan
     refused(NoCandidateError, message, lambda: plan(samples["length"][::-1]))
@@ -408,7 +411,11 @@ def test_columns_that_settings_name(settings, samples, message):
         ({"max_items": 2, "forbid": "memory"}, "`forbid`, `max_items`", "lpt, none"),
         ({"equal_count": True}, "`equal_count`", "equal_count, none"),
         ({"padding_cost": {"linear": 1}, "seq_len": 8}, "`pad_cost`", "lpt, feasible_lpt, none"),
-        ({"max_items": 2}, "`max_items`", "lpt, first_fit, first_fit_decreasing, best_fit_decreasing, next_fit, none"),
+        (
+            {"max_items": 2},
+            "`max_items`",
+            "lpt, first_fit, first_fit_decreasing, best_fit_decreasing, exact_fill, next_fit, none",
+        ),
         ({"equal_count": True, "max_items": 2}, "`equal_count`, `max_items`", "none"),
     ],
 )
