@@ -49,15 +49,17 @@ class Instance:
 
 
 def digest(problem: Problem) -> str:
-    """A hash of everything in a problem."""
+    """A hash of everything that is set in a problem; a field more with a default changes nothing."""
     seen = hashlib.sha256()
     for one in fields(problem):
         value = getattr(problem, one.name)
+        if value is one.default or (not isinstance(value, np.ndarray) and value == one.default):
+            continue
         if isinstance(value, Assignment):
             value = np.concatenate([value.offsets, value.items]).astype(np.int64)
         elif one.name == "objective":
             value = value.name
-        seen.update(value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode())
+        seen.update(one.name.encode() + (value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()))
     return seen.hexdigest()
 
 
