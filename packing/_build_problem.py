@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from packing._blame import blamed_on
 from packing._checks import LARGEST, Int64Array
-from packing._fixed_point import finite, quantise_budget, quantise_costs
+from packing._costs import estimated_costs, weighted_components
+from packing._fixed_point import finite, quantise_budget, quantise_components, quantise_costs
 from packing._samples import Batch
 from packing.assignment import Assignment
 from packing.audit import first_violation
-from packing.errors import ConfigError, PluginError
+from packing.errors import ConfigError
 from packing.problem import Problem
 
 if TYPE_CHECKING:
@@ -35,8 +35,13 @@ def build_problem(planner: Planner, batch: Batch, reference: list[Int64Array] | 
     # Costs that an estimator computed are named after it; the user has no setting `cost`.
     resolved = planner._estimator
     label = "cost" if resolved is None else f"cost` of estimator `{resolved.name}"
-    cost = finite(label, _costs(planner, batch), length=batch.lengths.size)
-    fixed, pad_cost, exponent = quantise_costs(cost, planner._pad_table, bins)
+    if planner._objective.weights:
+        components, exponent = quantise_components(weighted_components(planner, batch, label))
+        fixed, pad_cost = components.sum(axis=1), None
+    else:
+        cost = finite(label, estimated_costs(planner, batch), length=batch.lengths.size)
+        fixed, pad_cost, exponent = quantise_costs(cost, planner._pad_table, bins)
+        components = None
     footprints, budgets, budget_exponents = _budgets(planner, batch)
     tokens = _aligned(batch.lengths, planner.alignment)
     group, forbid = _labels(planner, batch, "group"), _labels(planner, batch, "forbid")
@@ -60,6 +65,7 @@ def build_problem(planner: Planner, batch: Batch, reference: list[Int64Array] | 
         oversized=planner.oversized_policy,
         cost_exponent=exponent,
         budget_exponents=budget_exponents,
+        components=None if components is None else components[order],
     )
     return problem if reference is None else _with_reference(problem, reference, batch)
 
@@ -83,31 +89,6 @@ def _aligned(lengths: Int64Array, alignment: int) -> Int64Array:
             f"`samples` must hold lengths of at most 2**62 after `alignment`, but got {lengths[at]} at index {at}."
         )
     return lengths if alignment == 1 else -(-lengths // alignment) * alignment
-
-
-def _costs(planner: Planner, batch: Batch) -> Any:
-    resolved = planner._estimator
-    if resolved is not None:
-        for name in resolved.instance.columns:
-            if name not in batch.columns:
-                there = ", ".join(f"`{one}`" for one in batch.columns)
-                raise ConfigError(
-                    f"the estimator `{resolved.name}` needs the column `{name}`, but the columns are: {there}."
-                )
-        lengths = batch.lengths.copy()
-        with blamed_on("estimator", resolved.name):
-            if getattr(resolved.instance, "takes_records", False) and batch.records is not None:
-                costs = resolved.instance(batch.columns, records=batch.records)
-            else:
-                costs = resolved.instance(batch.columns)
-        # Read-only for NumPy, but not for who shares its memory: caps would be counted with wrong lengths.
-        if not np.array_equal(lengths, batch.lengths):
-            raise PluginError(f"estimator {resolved.name!r} broke its contract: it changed the column `length`.")
-        return costs
-    if batch.records is not None:
-        costs = np.asarray([record.cost.llm for record in batch.records])
-        return costs if costs.any() else batch.lengths
-    return batch.columns.get("cost", batch.lengths)
 
 
 def _budgets(planner: Planner, batch: Batch) -> tuple[Int64Array | None, Int64Array | None, tuple[int, ...]]:

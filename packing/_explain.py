@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from packing.errors import NoCandidateError, UnsupportedProblemError
-from packing.objectives import OBJECTIVES
+from packing.objectives import OBJECTIVE_NAMES
 from packing.problem import Problem
 from packing.registry import Resolved, get_registry
 
@@ -37,7 +37,7 @@ def no_candidate(problem: Problem, resolved: Resolved) -> NoCandidateError:
 def _missing(problem: Problem, capabilities: frozenset[str]) -> frozenset[str]:
     needs = problem.needs()
     # "rounds" is also the feature of several rounds in one step, so alone it does not name an objective.
-    if not capabilities & (OBJECTIVES.keys() - {"rounds"}):  # indifferent to the objective
+    if not capabilities & (set(OBJECTIVE_NAMES) - {"rounds"}):  # indifferent to the objective
         needs -= {problem.objective.name}
     return needs - capabilities
 

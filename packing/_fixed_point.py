@@ -11,7 +11,17 @@ import numpy.typing as npt
 from packing._checks import Int64Array, first_bool, shown
 from packing.errors import ConfigError
 
-__all__ = ["SUM_BITS", "exact_sum", "finite", "is_whole", "quantise_budget", "quantise_costs", "to_float"]
+__all__ = [
+    "SUM_BITS",
+    "exact_sum",
+    "finite",
+    "is_whole",
+    "quantise_budget",
+    "quantise_components",
+    "quantise_costs",
+    "to_float",
+    "weighted",
+]
 
 SUM_BITS = 62
 """Every sum of costs stays below 2**62, so that adding two of them cannot overflow an int64."""
@@ -107,6 +117,28 @@ def quantise_costs(cost: Numbers, pad_cost: Numbers | None, num_bins: int) -> tu
         exponent = min(exponent, 0)
     fixed = [np.rint(_scaled(values, exponent)).astype(np.int64) for values, _ in parts]
     return fixed[0], fixed[1] if len(fixed) > 1 else None, exponent
+
+
+def weighted(name: str, values: Numbers, weight: float) -> Numbers:
+    """`values` times a positive weight: exactly where both are whole and fit, else each product rounded once.
+
+    Raises:
+        ConfigError: a product is too large for a double.
+    """
+    whole = is_whole(values) and is_whole(np.asarray([weight], np.float64))
+    if whole and exact_sum(values.astype(np.int64)) * int(weight) < 1 << SUM_BITS:
+        return values.astype(np.int64) * int(weight)
+    with np.errstate(over="ignore"):
+        products: Numbers = values.astype(np.float64) * float(weight)
+    return finite(f"objective.weights.{name}` times the component `{name}", products)
+
+
+def quantise_components(columns: list[Numbers]) -> tuple[Int64Array, int]:
+    """Cost components as int64[N, C] fixed point with one exponent; all of them together sum to less than 2**62."""
+    whole = all(is_whole(values) for values in columns)
+    together = np.concatenate([values.astype(np.int64) if whole else values for values in columns])
+    fixed, _, exponent = quantise_costs(together, None, 1)
+    return np.ascontiguousarray(fixed.reshape(len(columns), -1).T), exponent
 
 
 def quantise_budget(footprint: Numbers, budget: float | int) -> tuple[Int64Array, int, int]:

@@ -22,6 +22,7 @@ def inputs_digest(problem: Problem) -> str:
         "footprints": problem.footprints,
         "budgets": problem.budgets,
         "pad_cost": problem.pad_cost,
+        "components": problem.components,
         "group": problem.group,
         "forbid": problem.forbid,
         "reference_offsets": None if reference is None else reference.offsets,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from packing._fixed_point import SUM_BITS, exact_sum, finite
 from packing.bounds import Bound
 from packing.errors import ConfigError
 from packing.gate import Decision
-from packing.objectives import OBJECTIVES
+from packing.objectives import OBJECTIVE_NAMES, get_objective
 from packing.plan import Comparison, Plan
 
 __all__ = ["SCHEMA", "decode", "encode"]
@@ -43,6 +43,11 @@ def encode(plan: Plan, indent: int | None) -> str:
     body: dict[str, Any] = {"kind": "packing.plan", "schema": SCHEMA}
     body |= {name: getattr(plan, name) for name in _SCALARS}
     body |= {name: getattr(plan, name).tolist() for name in _ARRAYS}
+    # Later additions to the schema, left out where they say nothing.
+    if plan.objective_parameters:
+        body["objective_parameters"] = dict(plan.objective_parameters)
+    if plan.component_loads is not None:
+        body["component_loads"] = plan.component_loads.tolist()
     body["keys"] = None if plan.sample_keys is None else plan.sample_keys.tolist()
     body["lower_bound"] = {
         "score": plan.bound.score,
@@ -110,6 +115,9 @@ def _build(body: dict[str, Any]) -> Plan:
     exponent = _checks.integer("cost_exponent", body["cost_exponent"])
     columns = _columns(body, ranks * window * bins_per_rank)
     bound = _mapping(body, "lower_bound")
+    parameters = _mapping(body, "objective_parameters") if "objective_parameters" in body else {}
+    name = _checks.one_of("objective", body["objective"], OBJECTIVE_NAMES)
+    objective = get_objective({**parameters, "name": name})
     score = _checks.integer("lower_bound.score", bound["score"], minimum=0)
     # What every cost stays below, in the unit of the costs: the largest double is just under 2**1024.
     if abs(exponent) > 1200 or max(exact_sum(columns["pack_loads"]), score).bit_length() - exponent > 1023:
@@ -120,7 +128,9 @@ def _build(body: dict[str, Any]) -> Plan:
         estimator=_text(body, "estimator"),
         config_fingerprint=_text(body, "config_fingerprint"),
         inputs_digest=_text(body, "inputs_digest"),
-        objective=_checks.one_of("objective", body["objective"], OBJECTIVES),
+        objective=objective.name,
+        objective_parameters=objective.parameters,
+        component_loads=_component_loads(body, objective.weights, columns["pack_loads"]),
         step=_checks.integer("step", body["step"], minimum=0),
         data_parallel_size=ranks,
         window=window,
@@ -157,6 +167,19 @@ def _columns(body: dict[str, Any], num_bins: int) -> dict[str, Any]:
     if (columns["tokens"] < columns["lengths"]).any():
         raise ConfigError("`tokens` must not be smaller than `lengths`.")
     return {name: column.astype(_ARRAYS[name]) for name, column in columns.items()}
+
+
+def _component_loads(body: dict[str, Any], weights: Sequence[Any], pack_loads: Int64Array) -> Int64Array | None:
+    """The load of each bin in each component, which must add up to the loads of the bins."""
+    if not weights:
+        return None
+    rows = np.asarray(body["component_loads"])
+    if rows.shape != (pack_loads.size, len(weights)):
+        raise ConfigError(f"`component_loads` must have shape {(pack_loads.size, len(weights))}, but got {rows.shape}.")
+    loads = _checks.integers("component_loads", rows.reshape(-1)).reshape(rows.shape)
+    if not np.array_equal(loads.sum(axis=1), pack_loads):
+        raise ConfigError("`component_loads` must add up to `pack_loads`.")
+    return loads
 
 
 def _keys(rows: Any, num_samples: int) -> Int64Array:

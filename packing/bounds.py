@@ -109,6 +109,17 @@ def lower_bound(problem: Problem) -> Bound:
             name = "equal_count" if problem.equal_count else "full_bins"
             why = f"the rank of the longest sample takes {count - 1} more, at best the cheapest"
             candidates.append((longest + int(costs[costs.size - count + 1 :].sum()), name, why))
+    if problem.objective.name == "pipeline":
+        # The rank with the largest load has a pack of at least an M-th of it; so has that of the longest sample.
+        more = problem.objective.stages - 1
+        candidates = [(load + more * max(-(-load // bins_per_rank), 0), name, why) for load, name, why in candidates]
+        beside = int(costs[costs.size - slots + 1 :].sum()) if 1 < slots <= costs.size else 0
+        why = "the longest sample: its rank also waits P - 1 times for its pack"
+        candidates.append((longest * (1 + more) + beside, "longest_sample", why))
+    if problem.objective.weights and problem.components is not None:
+        totals, longest_of = problem.components.sum(axis=0).tolist(), problem.components.max(axis=0).tolist()
+        parts = [max(-(-total // groups), longest) for total, longest in zip(totals, longest_of, strict=True)]
+        candidates = [(sum(parts), "mean", "the mean load of each component, or its longest sample")]
     score, name, why = max(candidates, key=lambda one: one[0])
     floor = max(1.0, score * groups / total)
     if name != "mean":

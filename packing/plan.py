@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ from packing._checks import Int64Array
 from packing._fixed_point import to_float
 from packing.bounds import Bound
 from packing.gate import Decision
-from packing.objectives import OBJECTIVES
+from packing.objectives import OBJECTIVES, Objective, get_objective
 from packing.records import SampleKey
 
 __all__ = ["Comparison", "LowerBound", "Plan"]
@@ -89,6 +89,8 @@ class Plan:
         config_fingerprint: of versions, names and options; equal on every rank of a healthy job.
         inputs_digest: of the inputs that are not in the plan itself (budgets, groups, pad cost, reference).
         environment: backend and versions, for information only.
+        objective_parameters: those of the objective, as JSON values: `stages` of `pipeline`, `weights` of `components`.
+        component_loads: int64[K, C], load of each bin in each component that `components` weighs, by name; else None.
     """
 
     algorithm: str
@@ -113,6 +115,8 @@ class Plan:
     config_fingerprint: str
     inputs_digest: str
     environment: Mapping[str, str]
+    objective_parameters: Mapping[str, Any] = field(default_factory=dict)
+    component_loads: Int64Array | None = None
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
@@ -219,9 +223,16 @@ class Plan:
     @cached_property
     def objective_value(self) -> float:
         """The objective of this layout: a load in the costs' unit, or the squared variation under `balance`."""
-        objective = OBJECTIVES[self.objective]
-        score = objective.delivered(self.pack_loads, self.ranks, self.bins_per_rank, self.data_parallel_size)
-        return objective.value(score, self.cost_exponent)
+        return self._objective.value(self._delivered(self._objective), self.cost_exponent)
+
+    @cached_property
+    def _objective(self) -> Objective:
+        return get_objective({"name": self.objective, **self.objective_parameters})
+
+    def _delivered(self, objective: Objective) -> int:
+        loads = self.component_loads if objective.weights else self.pack_loads
+        assert loads is not None
+        return objective.delivered(loads, self.ranks, self.bins_per_rank, self.data_parallel_size)
 
     @property
     def baseline(self) -> Comparison:
@@ -231,19 +242,23 @@ class Plan:
     @property
     def lower_bound(self) -> LowerBound:
         """What no layout of these samples can beat, and which bound binds."""
-        value = float(to_float(self.bound.score, self.cost_exponent))
+        value = self._bounded.value(self.bound.score, self.cost_exponent)
         return LowerBound(value, self.bound.name, self.bound.explanation, self.bound.floor)
 
     @cached_property
     def gap(self) -> float:
         """How far the plan is above the lower bound, relative: 0 is proven optimal.
 
-        Under `rounds` the sum of the rounds is compared, otherwise the largest rank load. Infinite where the bound is
-        0 and the load is not (samples that cost nothing, under a pad cost).
+        The objective is compared; under `balance`, whose bound is on the largest rank load, that load. Infinite where
+        the bound is 0 and the load is not (samples that cost nothing, under a pad cost).
         """
-        name = "rounds" if self.objective == "rounds" else "makespan"
-        score = OBJECTIVES[name].delivered(self.pack_loads, self.ranks, self.bins_per_rank, self.data_parallel_size)
+        score = self._delivered(self._bounded)
         return score / self.bound.score - 1 if self.bound.score else (0.0 if score == 0 else float("inf"))
+
+    @property
+    def _bounded(self) -> Objective:
+        """What the bound is on."""
+        return self._objective if self._objective.additive else OBJECTIVES["makespan"]
 
     @cached_property
     def metrics(self) -> dict[str, float | int | str]:
@@ -267,7 +282,7 @@ class Plan:
             "lower_bound": self.lower_bound.value,
             "lower_bound_name": self.bound.name,
             "gap": self.gap,
-            "objective": self.objective,
+            "objective": str(self._objective),
             "objective_value": self.objective_value,
             "accepted": int(self.decision.accepted),
         }
@@ -282,8 +297,9 @@ class Plan:
         does.
         """
         head = [
-            self.config_fingerprint, self.inputs_digest, self.step, self.algorithm, self.estimator, self.objective,
-            self.data_parallel_size, self.window, self.bins_per_rank, self.seq_len, self.cost_exponent,
+            self.config_fingerprint, self.inputs_digest, self.step, self.algorithm, self.estimator,
+            self._objective.setting, self.data_parallel_size, self.window, self.bins_per_rank, self.seq_len,
+            self.cost_exponent,
         ]  # fmt: skip
         digest = hashlib.sha256(json.dumps(head).encode())
         keys = self.items[:, None] if self.sample_keys is None else self.sample_keys[self.items]

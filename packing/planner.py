@@ -31,10 +31,11 @@ from packing.audit import audit, check_unchanged, inputs_of
 from packing.bounds import lower_bound
 from packing.errors import ConfigError
 from packing.gate import decide
-from packing.objectives import BALANCE_UNIT_BITS, Objective, get_objective
+from packing.objectives import Objective, get_objective
 from packing.plan import Plan
 from packing.problem import Problem
 from packing.registry import Resolved, resolve_algorithm, resolve_estimator
+from packing.rounds import into_rounds
 
 __all__ = ["Planner"]
 
@@ -55,7 +56,9 @@ class Planner:
             object with `assign`; see `packing.algorithms.adapter` for those that work on records.
         estimator: the same for the cost of a sample, or a plain function of one record. None: a column "cost" or the
             records' own `cost.llm` where there is any, otherwise "tokens".
-        objective: "makespan", "balance" or "rounds"; None: what the algorithm's config says, else "makespan".
+        objective: "makespan", "balance", "rounds", {"name": "pipeline", "stages": P} or {"name": "components",
+            "weights": {component: weight}}; None: what the algorithm's config says, else "makespan". A component is a
+            column, or with records a field of their `cost`; an estimator gives the component "llm".
         min_balance_gain: in [0, 1); with a reference, the relative gain must be strictly above it.
         oversized_policy: "error" or "single" (a sample over `seq_len` gets a row of its own).
         packing_budgets: further hard caps per row: name -> limit. The use of each sample is the column of that name,
@@ -81,7 +84,7 @@ class Planner:
     local_batch_size: int | None = None
     algorithm: Any = "lpt"
     estimator: Any = None
-    objective: str | None = None
+    objective: str | Mapping[str, Any] | None = None
     min_balance_gain: float = 0.0
     oversized_policy: str = "error"
     packing_budgets: Mapping[str, float] | None = None
@@ -120,8 +123,12 @@ class Planner:
         resolved = adapted(resolve_algorithm(self.algorithm))
         put(self, "_algorithm", resolved)
         put(self, "_estimator", _resolve_estimator(self.estimator))
-        put(self, "_objective", get_objective(self._agreed_objective(resolved)))
+        put(self, "_objective", self._agreed_objective(resolved))
         put(self, "_pad_table", padding_table(self._agreed_padding(resolved), self.seq_len))
+        if self._objective.weights and self._pad_table is not None:
+            raise ConfigError(
+                "`padding_cost` must be None under the objective `components`: it belongs to none of them."
+            )
         put(self, "_fingerprint", self._settings_fingerprint())
 
     def __hash__(self) -> int:
@@ -186,17 +193,18 @@ class Planner:
 
     # -------------------------------------------------------------------------------------------------- settings
 
-    def _agreed_objective(self, resolved: Resolved) -> str:
+    def _agreed_objective(self, resolved: Resolved) -> Objective:
         asked = resolved.objective
         if resolved.record_style:
             adapter: RecordAlgorithm = resolved.instance
-            return adapter.reported_objective(self.objective, asked)
-        if asked is not None and self.objective is not None and asked != self.objective:
+            return get_objective(adapter.reported_objective(self.objective, asked))
+        chosen = asked if self.objective is None else self.objective
+        objective = get_objective("makespan" if chosen is None else chosen)
+        if asked is not None and get_objective(asked) != objective:
             raise ConfigError(
                 f"`objective` is {self.objective!r}, but the option of `algorithm` {resolved.name!r} says {asked!r}."
             )
-        chosen = asked if self.objective is None else self.objective
-        return "makespan" if chosen is None else chosen
+        return objective
 
     def _agreed_padding(self, resolved: Resolved) -> Any:
         own = resolved.instance.padding_cost if resolved.record_style else None
@@ -216,7 +224,7 @@ class Planner:
             __version__,
             algorithm.identity(),
             None if estimator is None else estimator.identity(),
-            self._objective.name,
+            self._objective.setting,
             budgets,
             None if pad is None else hashlib.sha256(pad.tobytes()).hexdigest(),
             settings,
@@ -225,9 +233,13 @@ class Planner:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that the settings ask for besides "length": of the estimator, the budgets, `group`, `forbid`."""
+        """The columns that the settings ask for besides "length": of the estimator, the cost components, the budgets,
+        `group`, `forbid`.
+        """
         estimator = () if self._estimator is None else self._estimator.instance.columns
-        names = [*estimator, *(self.packing_budgets or ()), *(name for name in (self.group, self.forbid) if name)]
+        components = [name for name, _ in self._objective.weights if self._estimator is None or name != "llm"]
+        labels = [name for name in (self.group, self.forbid) if name]
+        names = [*estimator, *components, *(self.packing_budgets or ()), *labels]
         return tuple(dict.fromkeys(name for name in names if name != "length"))
 
     @property
@@ -253,13 +265,12 @@ class Planner:
         objective = problem.objective
         keeps_order = getattr(self._algorithm.instance, "keeps_order", False)
         if candidate is not None and objective.name == "rounds" and not keeps_order:
-            candidate = _into_rounds(problem, candidate)
+            candidate = into_rounds(problem, candidate)
         score = problem.delivered_score if records is None else partial(records.score, problem)
         after = None if candidate is None else score(candidate)
         before = None if problem.reference is None else score(problem.reference)
-        exponent = problem.cost_exponent
-        unit = Fraction(2) ** -(exponent if objective.additive else BALANCE_UNIT_BITS)
-        decision = decide(before, after, self.min_balance_gain, unit=unit if records is None else Fraction(1))
+        unit = objective.unit(problem.cost_exponent) if records is None else Fraction(1)
+        decision = decide(before, after, self.min_balance_gain, unit=unit)
         layout = candidate if decision.accepted else problem.reference
         assert layout is not None
         assert problem.bins_per_rank is not None
@@ -282,7 +293,7 @@ class Planner:
             lengths=lengths,
             tokens=_frozen(problem.tokens[by_position]),
             fixed_costs=_frozen(problem.cost[by_position]),
-            cost_exponent=exponent,
+            cost_exponent=problem.cost_exponent,
             pack_loads=_frozen(problem.pack_loads(layout)),
             bound=lower_bound(problem),
             comparison=comparison(problem, batch, self.baseline),
@@ -290,6 +301,8 @@ class Planner:
             config_fingerprint=self.config_fingerprint,
             inputs_digest=inputs_digest(problem),
             environment=environment(),
+            objective_parameters=objective.parameters,
+            component_loads=problem.component_loads(layout),
         )
 
 
@@ -328,20 +341,3 @@ def _with_found_bins(problem: Problem, candidate: Any) -> Problem:
     if problem.bins_per_rank is not None or not isinstance(candidate, Assignment):
         return problem
     return problem.with_bins_per_rank(max(1, -(-candidate.num_bins // problem.ranks)))
-
-
-def _into_rounds(problem: Problem, layout: Assignment) -> Assignment:
-    """The packs sorted into rounds, heaviest first: what `rounds` scores.
-
-    Left as they are where bins differ in capacity or a limit holds for all packs of a rank together.
-    """
-    assert problem.bins_per_rank is not None
-    assert problem.round_size is not None
-    per_rank = (problem.group is not None and problem.group_scope == "rank") or problem.equal_count
-    if not (problem.capacity is None or isinstance(problem.capacity, int)) or (per_rank and problem.bins_per_rank > 1):
-        return layout
-    heaviest = np.argsort(-problem.pack_loads(layout), kind="stable")
-    size, slots = problem.round_size, problem.bins_per_rank
-    # Synchronous round j of the step is micro-batch `slot` of window round `w`, j = w * M + slot.
-    where = heaviest.reshape(problem.ranks // size, slots, size).transpose(0, 2, 1).reshape(-1)
-    return layout.reordered(where)

@@ -14,15 +14,16 @@ from packing import _checks
 from packing._checks import Int64Array, shown
 from packing._fixed_point import SUM_BITS, exact_sum
 from packing.assignment import Assignment
+from packing.bin_state import BinState
 from packing.errors import ConfigError
-from packing.objectives import OBJECTIVES, Objective, get_objective
+from packing.objectives import OBJECTIVE_NAMES, OBJECTIVES, Objective, get_objective
 
 __all__ = ["CAPABILITIES", "BinState", "Problem"]
 
 CAPABILITIES = frozenset(
     {
         "capacity", "budgets", "multi_bin", "rounds", "pad_cost", "oversized", "equal_count", "group", "forbid",
-        "max_items", "open_bins", *OBJECTIVES,
+        "max_items", "open_bins", *OBJECTIVE_NAMES,
     }
 )  # fmt: skip
 """Every feature that a problem can need and an algorithm can declare; names of objectives among them."""
@@ -39,7 +40,7 @@ def _column(name: str, values: Any, length: int, *, minimum: int = 0) -> Int64Ar
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """One step. Arrays are copied, C-contiguous and read-only; index order is `SampleKey` order, so the index is the
-    tie-breaker. Legend: N samples, R ranks, M bins per rank, K = R * M bins, B budgets.
+    tie-breaker. Legend: N samples, R ranks, M bins per rank, K = R * M bins, B budgets, C cost components.
 
     Args:
         tokens: int64[N], positive; length counted against `capacity`, already rounded up to the alignment.
@@ -49,7 +50,7 @@ class Problem:
         capacity: token cap of a bin: one int, int64[K], or None for no cap.
         footprints: int64[N, B], additive use of each budget. budgets: int64[B], hard caps per bin. budget_names: B.
         round_size: g, ranks that wait for each other in one synchronous round; default R.
-        objective: an `Objective` or its name.
+        objective: an `Objective`, its name, or a mapping with its name and parameters.
         pad_cost: int64[max capacity + 1], cost of t unused tokens of a bin, or None.
         max_items: most samples in one bin, or None.
         equal_count: every rank gets the same number of samples.
@@ -60,6 +61,9 @@ class Problem:
         reference: a known-feasible original layout, or None.
         cost_exponent: costs are fixed-point numbers, value * 2**cost_exponent; only for display.
         budget_exponents: the same for each budget and its footprints; empty: all 0.
+        components: int64[N, C], the weighted cost of each sample in each component that the objective `components`
+            names, in its order; the rows add up to `cost`. None: no components. Not together with `pad_cost`, which
+            belongs to no component.
 
     Raises:
         ConfigError: a field has a wrong type, shape or value.
@@ -85,6 +89,7 @@ class Problem:
     reference: Assignment | None = None
     cost_exponent: int = 0
     budget_exponents: tuple[int, ...] = ()
+    components: Int64Array | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -117,6 +122,7 @@ class Problem:
             if getattr(self, name) is not None:
                 put(self, name, _column(name, getattr(self, name), tokens.size, minimum=minimum))
         self._check_pad_cost()
+        self._check_components()
         self._check_sums()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -171,6 +177,24 @@ class Problem:
             raise ConfigError(f"`pad_cost` must have {int(np.max(self.capacity)) + 1} values, but got {table.size}.")
         table.flags.writeable = False
         object.__setattr__(self, "pad_cost", table)
+
+    def _check_components(self) -> None:
+        if self.components is None:
+            if self.objective.name == "components":
+                raise ConfigError("`components` must be given under the objective `components`.")
+            return
+        if self.pad_cost is not None:
+            raise ConfigError("`pad_cost` must be None where there are `components`: it belongs to none of them.")
+        values = np.asarray(self.components)
+        names = [name for name, _ in self.objective.weights]
+        if values.ndim != 2 or len(values) != self.num_samples or values.shape[1] != (len(names) or values.shape[1]):
+            wanted = f"({self.num_samples}, {len(names) or 'C'})"
+            raise ConfigError(f"`components` must have shape {wanted}, but got {values.shape}.")
+        columns = _checks.integers("components", values.reshape(-1)).reshape(values.shape)
+        if not np.array_equal(columns.sum(axis=1), self.cost):
+            raise ConfigError("`components` must add up to `cost` for every sample.")
+        columns.flags.writeable = False
+        object.__setattr__(self, "components", columns)
 
     def _check_sums(self) -> None:
         bins = self.num_bins if self.bins_per_rank is not None else self.num_samples
@@ -248,81 +272,22 @@ class Problem:
             loads = loads + self.pad_cost[unused]
         return loads
 
+    def component_loads(self, assignment: Assignment) -> Int64Array | None:
+        """int64[K, C]: weighted cost of each bin in each component; None without components."""
+        return None if self.components is None else assignment.sums(self.components)
+
     def score(self, assignment: Assignment) -> int:
         """The objective's exact score of a layout."""
         assert self.bins_per_rank is not None
         assert self.round_size is not None
-        return self.objective.score(self.pack_loads(assignment), self.ranks, self.bins_per_rank, self.round_size)
+        return self.objective.score(self._scored(assignment), self.ranks, self.bins_per_rank, self.round_size)
 
     def delivered_score(self, assignment: Assignment) -> int:
         """The objective's exact score of a layout with every pack where it lies; see `Objective.delivered`."""
         assert self.bins_per_rank is not None
         assert self.round_size is not None
-        return self.objective.delivered(self.pack_loads(assignment), self.ranks, self.bins_per_rank, self.round_size)
+        return self.objective.delivered(self._scored(assignment), self.ranks, self.bins_per_rank, self.round_size)
 
-
-class BinState:
-    """The contents of every bin while a layout is built, with the one predicate that decides what fits where.
-
-    `fits` is the specification of every cap: tokens, budgets, `max_items`, `forbid`, group and oversized. Algorithms in
-    Python build on it; the audit and the kernels are tested against it.
-    """
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        num_bins = problem.num_bins
-        self.capacity = None if problem.capacity is None else problem.capacities().tolist()
-        self.members: list[list[int]] = [[] for _ in range(num_bins)]
-        self.tokens = [0] * num_bins
-        self.used = [[0] * (0 if problem.budgets is None else problem.budgets.size) for _ in range(num_bins)]
-        self.home: dict[int, int] = {}
-
-    def why_not(self, bin_index: int, sample: int) -> str | None:
-        """None where `sample` fits into the bin as it is, else the reason in words with the numbers."""
-        problem, members = self.problem, self.members[bin_index]
-        length = int(problem.tokens[sample])
-        if self.capacity is not None:
-            capacity = self.capacity[bin_index]
-            alone = problem.oversized == "single" and not members
-            if self.tokens[bin_index] + length > capacity and not (length > capacity and alone):
-                return f"{self.tokens[bin_index]} + {length} tokens exceed the capacity {capacity}"
-        if problem.budgets is not None and problem.footprints is not None:
-            for b, name in enumerate(problem.budget_names):
-                used, more, limit = self.used[bin_index][b], int(problem.footprints[sample, b]), int(problem.budgets[b])
-                if used + more > limit:
-                    amounts = [problem.budget_amount(b, amount) for amount in (used, more, limit)]
-                    return f"{amounts[0]} + {amounts[1]} of budget {name!r} exceed {amounts[2]}"
-        if problem.max_items is not None and len(members) >= problem.max_items:
-            return f"the bin already holds `max_items` = {problem.max_items} samples"
-        if problem.forbid is not None and members and problem.forbid[members[0]] != problem.forbid[sample]:
-            return "`forbid` keeps it apart from the samples that are there"
-        if problem.group is not None and problem.group[sample] >= 0:
-            place = self._place(bin_index)
-            home = self.home.get(int(problem.group[sample]), place)
-            if home != place:
-                return f"its group is in {problem.group_scope} {home}, not in {place}"
-        return None
-
-    def fits(self, bin_index: int, sample: int) -> bool:
-        """Whether `sample` may join the bin as it is now."""
-        return self.why_not(bin_index, sample) is None
-
-    def add(self, bin_index: int, sample: int) -> None:
-        """Puts `sample` into the bin, without asking."""
-        problem = self.problem
-        self.members[bin_index].append(sample)
-        self.tokens[bin_index] += int(problem.tokens[sample])
-        if problem.footprints is not None:
-            for b, more in enumerate(problem.footprints[sample].tolist()):
-                self.used[bin_index][b] += more
-        if problem.group is not None and problem.group[sample] >= 0:
-            self.home.setdefault(int(problem.group[sample]), self._place(bin_index))
-
-    def assignment(self) -> Assignment:
-        """The layout so far."""
-        return Assignment.from_bins(self.members)
-
-    def _place(self, bin_index: int) -> int:
-        bins_per_rank = self.problem.bins_per_rank
-        assert bins_per_rank is not None
-        return bin_index if self.problem.group_scope == "bin" else bin_index // bins_per_rank
+    def _scored(self, assignment: Assignment) -> Int64Array:
+        by_component = self.component_loads(assignment) if self.objective.name == "components" else None
+        return self.pack_loads(assignment) if by_component is None else by_component

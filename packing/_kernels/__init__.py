@@ -10,11 +10,13 @@ backend = os.environ.get("PACKING_KERNELS", "compiled")
 
 if backend == "compiled":
     try:
+        from packing._kernels import _exchange as exchange
         from packing._kernels import _feasible as feasible
         from packing._kernels import _fit as fit
         from packing._kernels import _fit_histogram as fit_histogram
         from packing._kernels import _greedy as greedy
         from packing._kernels import _kk as kk
+        from packing._kernels import _level_fit as level_fit
         from packing._kernels import _order as order
         from packing._kernels import _reach as reach
         from packing._kernels import _swap as swap
@@ -31,8 +33,20 @@ if backend == "compiled":
             "or set PACKING_KERNELS=reference to run the slow plain-Python twins"
         ) from error
 elif backend == "reference":  # for a type checker the same names twice, for whoever calls them one of the two
-    from packing._reference import feasible, fit, fit_histogram, greedy, kk, order, reach, swap  # type: ignore[no-redef]
+    from packing._reference import exchange, feasible, fit, fit_histogram, greedy, kk, level_fit, order, reach, swap  # type: ignore[no-redef]
 else:
     raise ImportError(f'`PACKING_KERNELS` must be "compiled" or "reference", but got {backend!r}.')
 
-__all__ = ["backend", "feasible", "fit", "fit_histogram", "greedy", "kk", "order", "reach", "swap"]
+__all__ = [
+    "backend",
+    "exchange",
+    "feasible",
+    "fit",
+    "fit_histogram",
+    "greedy",
+    "kk",
+    "level_fit",
+    "order",
+    "reach",
+    "swap",
+]

@@ -102,7 +102,7 @@ class RecordAlgorithm:
         """How many ranks wait for each other by the object's own word, or None."""
         return getattr(self.instance, "objective_group_size", None)
 
-    def reported_objective(self, setting: str | None, option: str | None) -> str:
+    def reported_objective(self, setting: Any, option: Any) -> str:
         """By which objective a plan reports; the gate uses the object's own.
 
         Args:

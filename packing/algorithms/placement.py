@@ -15,17 +15,20 @@ from packing.assignment import Assignment
 from packing.partition import Int32Array, descending_order
 from packing.problem import Problem
 
-__all__ = ["LPT", "lpt_score", "place"]
+__all__ = ["LPT", "lpt_score", "place", "placement_order"]
 
 _NONE32, _NONE64 = np.empty(0, np.int32), np.empty(0, np.int64)
 
 
-def place(problem: Problem, *, score: int, max_items: int | None = None) -> Assignment | None:
+def place(
+    problem: Problem, *, score: int, max_items: int | None = None, order: Int32Array | None = None
+) -> Assignment | None:
     """Places the samples of a problem with a fixed number of bins, heaviest first.
 
     Args:
         score: one of the `greedy` kernel's scores.
         max_items: a tighter limit than the problem's own.
+        order: int32[N], `placement_order` of the entries where the caller has it.
 
     Returns:
         A layout that keeps every limit (samples in order of placement), or None where some sample found no bin.
@@ -33,11 +36,8 @@ def place(problem: Problem, *, score: int, max_items: int | None = None) -> Assi
     entries = entries_of(problem)
     if entries is None or problem.bins_per_rank is None or problem.round_size is None:
         return None
-    order = descending_order(entries.cost, entries.tokens)
-    if entries.rank_group.size:
-        order = _groups_together(order, entries)
-    if entries.forbid.size:
-        order = _kinds_first(order, entries.forbid)
+    if order is None:
+        order = placement_order(entries)
     num_entries = order.size
     if num_entries < problem.num_bins:
         return None
@@ -59,6 +59,22 @@ def place(problem: Problem, *, score: int, max_items: int | None = None) -> Assi
     if placed < num_entries:
         return None
     return entries.layout(order, bin_of, problem.num_bins)
+
+
+def placement_order(entries: Entries, order: Int32Array | None = None) -> Int32Array:
+    """int32[E], the entries as greedy rules take them: by cost, then tokens, descending, then index; with groups on
+    ranks, a group's entries one after the other; the first entry of every kind before all others.
+
+    Args:
+        order: int32[E], the entries by cost, tokens and index where the caller has it; sorted here if None.
+    """
+    if order is None:
+        order = descending_order(entries.cost, entries.tokens)
+    if entries.rank_group.size:
+        order = _groups_together(order, entries)
+    if entries.forbid.size:
+        order = _kinds_first(order, entries.forbid)
+    return order
 
 
 def _kinds_first(order: Int32Array, forbid: Int64Array) -> Int32Array:

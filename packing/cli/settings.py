@@ -31,7 +31,13 @@ _OPTIONS = (
     click.option("--alignment", type=_POSITIVE, metavar="N", help="Round each length up to a multiple of this."),
     click.option("--max-items", type=_POSITIVE, metavar="N", help="Most samples in one pack."),
     click.option("--estimator", metavar="NAME", help="What a sample costs: tokens, attention, flops, ..."),
-    click.option("--objective", metavar="NAME", help="What to balance: makespan (the default), balance or rounds."),
+    click.option(
+        "--objective",
+        metavar="NAME",
+        help="What to balance: makespan (the default), balance, rounds, pipeline, or a mapping such as "
+        '\'{"name": "components", "weights": {"llm": 1, "encoder": 0.5}}\'.',
+    ),
+    click.option("--stages", type=_POSITIVE, metavar="P", help="Stages of the pipeline, for the objective pipeline."),
     click.option(
         "--config",
         type=click.Path(path_type=Path),
@@ -77,6 +83,7 @@ def merge(config: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
         ConfigError: as `read_block`, or neither the block nor the flags say how many ranks there are.
     """
     settings = read_block(config) if config is not None else {}
+    flags = _with_objective(flags, settings)
     for name, value in flags.items():
         configured = settings.get(name)
         # A flag that names what the block names already keeps the block's options for it.
@@ -85,3 +92,22 @@ def merge(config: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
     if settings.get("data_parallel_size") is None:
         raise ConfigError("`--ranks` must be given (or `data_parallel_size` in the configuration).")
     return settings
+
+
+def _with_objective(flags: Mapping[str, Any], block: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags with `--stages` made a parameter of the objective, and a mapping read from its text."""
+    merged = dict(flags)
+    stages, objective = merged.pop("stages", None), merged.get("objective")
+    if isinstance(objective, str) and objective.lstrip().startswith("{"):
+        try:
+            objective = merged["objective"] = yaml.safe_load(objective)
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            reason = getattr(error, "problem", None) or error
+            raise ConfigError(f"`--objective` {shown(objective)} is no mapping ({reason}).") from None
+    if stages is not None:
+        chosen = block.get("objective") if objective is None else objective
+        name = chosen.get("name") if isinstance(chosen, Mapping) else chosen
+        if name != "pipeline":
+            raise ConfigError(f"`--stages` needs `--objective pipeline`, but the objective is {shown(name)}.")
+        merged["objective"] = {"name": "pipeline", "stages": stages}
+    return merged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from packing.plugin import AlgorithmSpec, EstimatorSpec, Host, hookimpl
 
-_OBJECTIVES = {"makespan", "balance", "rounds"}
+_OBJECTIVES = {"makespan", "balance", "rounds", "pipeline", "components"}
 
 
 @hookimpl
@@ -33,6 +33,18 @@ def packing_algorithms(host: Host) -> list[AlgorithmSpec]:
             "packing.algorithms.differencing:KarmarkarKarp",
             capabilities={"capacity", "multi_bin", "open_bins"} | _OBJECTIVES,
             summary="largest differencing; under a cap what overflows is moved or swapped afterwards",
+        ),
+        AlgorithmSpec(
+            "combine",
+            "packing.algorithms.multifit:Combine",
+            capabilities=everything | _OBJECTIVES,
+            summary="lpt, then a search for the smallest load below which first fit or best fit places everything",
+        ),
+        AlgorithmSpec(
+            "level_multifit",
+            "packing.algorithms.level_multifit:LevelMultifit",
+            capabilities=everything | _OBJECTIVES,
+            summary="one load level for outlier rounds, one for all others: long samples where much work is wanted",
         ),
         AlgorithmSpec(
             "equal_count",

@@ -28,7 +28,7 @@ class Resolved:
         instance: what `assign` or the call is asked of.
         capabilities: declared features (algorithms).
         options: the options of the config, JSON values.
-        objective: the objective that the config of the algorithm asks for, or None.
+        objective: the objective that the config of the algorithm asks for, a name or a mapping, or None.
         distribution, version: where it comes from ("" for an object that was handed in).
         record_style: True for an algorithm whose `assign` takes bins of sample keys (the keyword `reference_bins`)
             instead of a Problem; the planner adapts it.
@@ -38,7 +38,7 @@ class Resolved:
     instance: Any
     capabilities: frozenset[str]
     options: Mapping[str, Any]
-    objective: str | None
+    objective: Any
     distribution: str
     version: str
     record_style: bool = False

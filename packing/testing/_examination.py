@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from packing.objectives import OBJECTIVES
+from packing.objectives import OBJECTIVE_NAMES
 from packing.plugin import Assignment, Problem
 from packing.registry import resolve_algorithm
 from packing.testing._answers import Answer, ask
@@ -54,21 +54,23 @@ class AlgorithmExamination:
         self.algorithm = resolved.instance
         self.capabilities = resolved.capabilities
         everything = instances(seed) if given is None else list(given)
-        objectives = [name for name in OBJECTIVES if name in self.capabilities] or ["makespan"]
+        objectives = [name for name in OBJECTIVE_NAMES if name in self.capabilities] or ["makespan"]
         # All instances under one objective, the random ones under every one.
         self.instances = [
             posed
             for instance in everything
             for objective in (objectives if instance.name.startswith("random") else objectives[:1])
             for posed in [instance.under(objective)]
-            if not missing_capabilities(posed.problem, self.capabilities)
+            if posed is not None and not missing_capabilities(posed.problem, self.capabilities)
         ]
         self.refused = [
             posed
             for instance in everything
-            for objective in (OBJECTIVES if instance.name == "random" else objectives[:1])
+            for objective in (OBJECTIVE_NAMES if instance.name == "random" else objectives[:1])
             for posed in [instance.under(objective)]
-            if missing_capabilities(posed.problem, self.capabilities) and posed.difficulty != "impossible"
+            if posed is not None
+            and missing_capabilities(posed.problem, self.capabilities)
+            and posed.difficulty != "impossible"
         ]
         names = [instance.name for instance in self.instances]
         self.no_candidate = checked_declarations("no_candidate", no_candidate, names)
@@ -137,7 +139,7 @@ def planner_step(problem: Problem) -> tuple[dict[str, Any], dict[str, Any]] | No
         "window": problem.ranks // problem.round_size,
         "local_batch_size": problem.bins_per_rank,
         "seq_len": problem.capacity,
-        "objective": problem.objective.name,
+        "objective": problem.objective.setting,
         "oversized_policy": problem.oversized,
         "max_items": problem.max_items,
         "equal_count": problem.equal_count,
@@ -148,6 +150,9 @@ def planner_step(problem: Problem) -> tuple[dict[str, Any], dict[str, Any]] | No
         "cost": problem.cost,
         "key": np.arange(problem.num_samples),
     }
+    if problem.components is not None:
+        for index, (name, _) in enumerate(problem.objective.weights):  # of weight 1
+            columns[name] = problem.components[:, index]
     for name in ("group", "forbid"):
         if getattr(problem, name) is not None:
             settings[name], columns[name] = name, getattr(problem, name)

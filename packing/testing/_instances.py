@@ -10,13 +10,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from packing.objectives import OBJECTIVES
+from packing.objectives import OBJECTIVE_NAMES, get_objective
 from packing.plugin import Assignment, Problem
 
 __all__ = ["DIFFICULTIES", "Instance", "boundary_instances", "instances", "missing_capabilities"]
 
 DIFFICULTIES = ("easy", "hard", "impossible")
 """Easy: any layout with equal counts in all bins fits. Hard: one may or may not be found. Impossible: there is none."""
+
+
+_PARAMETERS: dict[str, dict[str, Any]] = {
+    "pipeline": {"stages": 4},
+    "components": {"weights": {"encoder": 1, "llm": 1}},
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,9 +46,21 @@ class Instance:
             reference = Assignment(reference.offsets.copy(), reference.items.copy())
         return dataclasses.replace(self.problem, reference=reference)
 
-    def under(self, objective: str) -> Instance:
-        """The same instance with another objective; its name says so unless that is "makespan"."""
-        problem = dataclasses.replace(self.problem, objective=OBJECTIVES[objective])
+    def under(self, objective: str) -> Instance | None:
+        """The same instance with another objective; its name says so unless that is "makespan".
+
+        None where the objective does not go together with what the instance has: `components` with a pad cost.
+        """
+        problem = self.problem
+        components = None
+        if objective == "components":
+            if problem.pad_cost is not None:
+                return None
+            # Every third sample costs the encoder half of its work, so that the components balance differently.
+            encoder = np.where(np.arange(problem.num_samples) % 3 == 0, problem.cost // 2, 0)
+            components = np.stack([encoder, problem.cost - encoder], axis=1)
+        setting = {"name": objective, **_PARAMETERS.get(objective, {})}
+        problem = dataclasses.replace(problem, objective=get_objective(setting), components=components)
         name = self.name if objective == "makespan" else f"{self.name}_{objective}"
         return Instance(name, problem, self.difficulty)
 
@@ -51,7 +69,7 @@ def missing_capabilities(problem: Problem, capabilities: frozenset[str]) -> froz
     """What the problem needs and the capabilities do not declare; who names no objective takes any."""
     needs = problem.needs()
     # "rounds" is also the feature of several rounds in one step, so alone it does not name an objective.
-    if not capabilities & (OBJECTIVES.keys() - {"rounds"}):
+    if not capabilities & (set(OBJECTIVE_NAMES) - {"rounds"}):
         needs -= {problem.objective.name}
     return needs - capabilities
 

@@ -21,7 +21,7 @@ from tests.conftest import ROOT, data_folder
 SLOW = _kernels.backend == "reference"
 NUM_SAMPLES = 64 if SLOW else 512
 
-ORDER_FREE = ("lpt", "kk", "equal_count", "first_fit_decreasing", "best_fit_decreasing")
+ORDER_FREE = ("lpt", "kk", "combine", "level_multifit", "equal_count", "first_fit_decreasing", "best_fit_decreasing")
 ALGORITHMS = (*ORDER_FREE, "first_fit", "next_fit")
 
 FOLDER = data_folder() / "lengths"

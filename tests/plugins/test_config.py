@@ -288,7 +288,7 @@ def test_an_unknown_objective_is_refused_wherever_it_stands(value):
         Planner(data_parallel_size=4, objective=value)
     with pytest.raises(UnknownNameError, match=r"^`objective` '.*' does not exist"):
         Planner(data_parallel_size=4, algorithm={"name": "lpt", "objective": value})
-    with pytest.raises(ConfigError, match=r"^`objective` must be a name, but got 5"):
+    with pytest.raises(ConfigError, match=r"^`objective` must be a name, or a mapping with one, but got 5"):
         Planner(data_parallel_size=4, algorithm={"name": "lpt", "objective": 5})
 
 

@@ -114,7 +114,10 @@ def test_the_problem_is_not_changed_and_the_answer_repeats(name):
     assert [array.tolist() for array in (problem.tokens, problem.cost)] == [array.tolist() for array in before]
 
 
-@pytest.mark.parametrize("name", ["lpt", "kk", "equal_count", "first_fit_decreasing", "best_fit_decreasing"])
+@pytest.mark.parametrize(
+    "name",
+    ["lpt", "kk", "combine", "level_multifit", "equal_count", "first_fit_decreasing", "best_fit_decreasing"],
+)
 @examples(100)
 @given(st.data())
 def test_permuted_lengths_keep_the_lengths_in_every_bin(name, data):

@@ -18,7 +18,10 @@ from packing.errors import (
 )
 from tests.planning import planner
 
-ALGORITHMS = "lpt, feasible_lpt, kk, equal_count, first_fit, first_fit_decreasing, best_fit_decreasing, next_fit, none"
+ALGORITHMS = (
+    "lpt, feasible_lpt, kk, combine, level_multifit, equal_count, first_fit, first_fit_decreasing, "
+    "best_fit_decreasing, next_fit, none"
+)
 
 
 def refused(error: type[PackingError], message: str, call) -> None:
@@ -208,7 +211,8 @@ def test_nothing_found_names_the_limits_and_who_could():
     samples = {"length": [5, 4, 3, 3, 3, 2]}
     message = (
         "`algorithm` 'first_fit' found no layout of 6 samples in 2 bins of 10 tokens (100.00% full); others to try: "
-        "lpt, feasible_lpt, kk, equal_count, first_fit_decreasing, best_fit_decreasing, next_fit."
+        "lpt, feasible_lpt, kk, combine, level_multifit, equal_count, first_fit_decreasing, best_fit_decreasing, "
+        "next_fit."
     )
     plan = planner(seq_len=10, local_batch_size=1, algorithm="first_fit").plan
     refused(NoCandidateError, message, lambda: plan(samples["length"][::-1]))
@@ -232,7 +236,7 @@ def test_an_unknown_estimator():
 
 
 def test_an_unknown_objective():
-    message = "`objective` 'fair' does not exist; there are: makespan, balance, rounds."
+    message = "`objective` 'fair' does not exist; there are: makespan, balance, rounds, pipeline, components."
     refused(UnknownNameError, message, lambda: planner(objective="fair"))
 
 
@@ -285,7 +289,7 @@ def test_an_unknown_option():
         ({"baseline": None}, '`baseline` must be one of "contiguous", "round_robin", but got None.'),
         ({"group": 5}, "`group` must be the name of a column, but got 5."),
         ({"forbid": ["a"]}, "`forbid` must be the name of a column, but got ['a']."),
-        ({"objective": 5}, "`objective` must be a name, but got 5."),
+        ({"objective": 5}, "`objective` must be a name, or a mapping with one, but got 5."),
         ({"packing_budgets": [5]}, "`packing_budgets` must be a mapping from names to limits, but got [5]."),
         ({"packing_budgets": {5: 5}}, "`packing_budgets` must have names that are text, but got 5."),
         ({"packing_budgets": {"m": True}}, "`packing_budgets.m` must be a number, but got True."),
@@ -403,12 +407,20 @@ def test_columns_that_settings_name(settings, samples, message):
 @pytest.mark.parametrize(
     ("settings", "needs", "able"),
     [
-        ({"packing_budgets": {"memory": 5}}, "`budgets`", "lpt, feasible_lpt, none"),
-        ({"group": "memory"}, "`group`", "lpt, none"),
-        ({"max_items": 2, "forbid": "memory"}, "`forbid`, `max_items`", "lpt, none"),
+        ({"packing_budgets": {"memory": 5}}, "`budgets`", "lpt, feasible_lpt, combine, level_multifit, none"),
+        ({"group": "memory"}, "`group`", "lpt, combine, level_multifit, none"),
+        ({"max_items": 2, "forbid": "memory"}, "`forbid`, `max_items`", "lpt, combine, level_multifit, none"),
         ({"equal_count": True}, "`equal_count`", "equal_count, none"),
-        ({"padding_cost": {"linear": 1}, "seq_len": 8}, "`pad_cost`", "lpt, feasible_lpt, none"),
-        ({"max_items": 2}, "`max_items`", "lpt, first_fit, first_fit_decreasing, best_fit_decreasing, next_fit, none"),
+        (
+            {"padding_cost": {"linear": 1}, "seq_len": 8},
+            "`pad_cost`",
+            "lpt, feasible_lpt, combine, level_multifit, none",
+        ),
+        (
+            {"max_items": 2},
+            "`max_items`",
+            "lpt, combine, level_multifit, first_fit, first_fit_decreasing, best_fit_decreasing, next_fit, none",
+        ),
         ({"equal_count": True, "max_items": 2}, "`equal_count`, `max_items`", "none"),
     ],
 )

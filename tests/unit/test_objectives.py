@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from fractions import Fraction
 
@@ -11,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packing.errors import ConfigError, UnknownNameError
-from packing.objectives import OBJECTIVES, Objective, get_objective, rank_loads, squared_variation
+from packing.objectives import (
+    OBJECTIVE_NAMES,
+    OBJECTIVES,
+    Objective,
+    get_objective,
+    rank_loads,
+    squared_variation,
+)
 from tests.problems import examples
 
 
@@ -81,18 +89,126 @@ def test_rounds_by_hand():
     assert score(values, 3, 2, 3) == 9 + 3
 
 
+@examples(300)
+@given(loads(), st.integers(1, 9))
+def test_pipeline_is_the_largest_rank_with_its_bubbles(case, stages):
+    values, ranks, slots, size = case
+    objective = get_objective({"name": "pipeline", "stages": stages})
+    packs = [values.tolist()[rank * slots : (rank + 1) * slots] for rank in range(ranks)]
+    expected = max(sum(rank) + (stages - 1) * max(rank) for rank in packs)
+    assert objective.score(values, ranks, slots, size) == expected
+    assert objective.delivered(values, ranks, slots, size) == expected
+    if stages == 1:
+        assert expected == get_objective("makespan").score(values, ranks, slots, size)
+
+
+def test_pipeline_by_hand():
+    objective = get_objective({"name": "pipeline", "stages": 3})
+    score = objective.score(np.asarray([5, 1, 4, 3]), 2, 2, 2)
+    assert score == 6 + 2 * 5
+    assert objective.value(score) == pytest.approx(16 / 3)
+    assert objective.value(score, cost_exponent=1) == pytest.approx(8 / 3)
+
+
+@examples(300)
+@given(loads(largest=2**56), st.integers(1, 4), st.randoms(use_true_random=False))
+def test_components_sum_the_largest_rank_of_each(case, parts, random):
+    values, ranks, slots, size = case
+    columns = [random.sample(values.tolist(), values.size) for _ in range(parts)]
+    objective = get_objective({"name": "components", "weights": {f"part{c}": 1 for c in range(parts)}})
+    by_part = [max(by_rank(np.asarray(column), ranks, slots)) for column in columns]
+    assert objective.score(np.asarray(columns).T, ranks, slots, size) == sum(by_part)
+    if parts == 1:
+        assert sum(by_part) == get_objective("makespan").score(np.asarray(columns[0]), ranks, slots, size)
+
+
 @pytest.mark.parametrize("name", sorted(OBJECTIVES))
 def test_no_work_at_all_scores_zero(name):
     assert get_objective(name).score(np.zeros(6, np.int64), 3, 2, 3) == 0
 
 
-@pytest.mark.parametrize("name", sorted(OBJECTIVES))
-def test_objectives_are_plain_values(name):
-    objective = get_objective(name)
+SETTINGS = [
+    *OBJECTIVES,
+    {"name": "pipeline", "stages": 4},
+    {"name": "components", "weights": {"encoder": 0.5, "llm": 1}},
+]
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_objectives_are_plain_values(setting):
+    objective = get_objective(setting)
     assert isinstance(objective, Objective)
-    assert objective.name == name
     assert objective.summary
-    assert pickle.loads(pickle.dumps(objective)) is objective
+    assert objective.setting == setting
+    assert get_objective(json.loads(json.dumps(objective.setting))) == objective
+    assert get_objective(objective) is objective
+    copy = pickle.loads(pickle.dumps(objective))
+    assert (copy, hash(copy), copy.setting) == (objective, hash(objective), setting)
+
+
+def test_every_objective_has_a_setting_here():
+    assert [get_objective(setting).name for setting in SETTINGS] == list(OBJECTIVE_NAMES)
+
+
+def test_parameters_tell_objectives_apart():
+    four = get_objective({"name": "pipeline", "stages": 4})
+    assert four != get_objective({"name": "pipeline", "stages": 5})
+    assert four == get_objective({"stages": np.int64(4), "name": "pipeline"})
+    one = get_objective({"name": "components", "weights": {"llm": 1, "encoder": 0.5}})
+    assert one == get_objective({"name": "components", "weights": {"encoder": 0.5, "llm": 1.0}})
+    assert one != get_objective({"name": "components", "weights": {"encoder": 0.25, "llm": 1.0}})
+    assert get_objective("makespan") == get_objective({"name": "makespan"})
+    assert get_objective("makespan") != "makespan"
+
+
+def test_objectives_in_words():
+    assert [str(get_objective(setting)) for setting in SETTINGS] == [
+        "makespan", "balance", "rounds", "pipeline(stages=4)", "components(encoder=0.5, llm=1)"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("pipeline", '`objective` "pipeline" needs `stages`, as in {"name": "pipeline", "stages": 4}.'),
+        ({"name": "pipeline", "stages": 0}, "`objective.stages` must be a positive integer, but got 0."),
+        ({"name": "pipeline", "stages": 2.5}, "`objective.stages` must be a positive integer, but got 2.5."),
+        (
+            {"name": "pipeline", "stage": 4},
+            "`objective` 'pipeline' has no parameter 'stage'; its parameters: `stages`.",
+        ),
+        ({"name": "makespan", "stages": 4}, "`objective` 'makespan' has no parameter 'stages'; its parameters: none."),
+        ({"stages": 4}, "`objective` must be a name, or a mapping with one, but got {'stages': 4}."),
+        (
+            "components",
+            '`objective.weights` must map cost components to weights, such as {"llm": 1.0, "encoder": 0.5}, got None.',
+        ),
+        (
+            {"name": "components", "weights": {}},
+            '`objective.weights` must map cost components to weights, such as {"llm": 1.0, "encoder": 0.5}, got {}.',
+        ),
+        (
+            {"name": "components", "weights": {"llm": -1}},
+            "`objective.weights.llm` must be finite and at least 0, but got -1.",
+        ),
+        (
+            {"name": "components", "weights": {"llm": 1, "encoder": 0}},
+            "`objective.weights.encoder` must be positive (leave out what does not count), but got 0.",
+        ),
+        (
+            {"name": "components", "weights": {"llm": True}},
+            "`objective.weights.llm` must be a number, but got True.",
+        ),
+        (
+            {"name": "components", "weights": {3: 1}},
+            "`objective.weights` must have names that are text, but got 3.",
+        ),
+    ],
+)
+def test_what_parameters_must_be(setting, message):
+    with pytest.raises(ConfigError) as error:
+        get_objective(setting)
+    assert str(error.value) == message
 
 
 def test_scores_in_the_unit_of_the_costs():
@@ -105,7 +221,8 @@ def test_unknown_names_list_what_there_is():
     with pytest.raises(UnknownNameError) as error:
         get_objective("makespam")
     assert str(error.value) == (
-        "`objective` 'makespam' does not exist; there are: makespan, balance, rounds. Did you mean 'makespan'?"
+        "`objective` 'makespam' does not exist; there are: makespan, balance, rounds, pipeline, components. "
+        "Did you mean 'makespan'?"
     )
-    with pytest.raises(ConfigError, match="`objective` must be a name, but got 3"):
+    with pytest.raises(ConfigError, match="`objective` must be a name, or a mapping with one, but got 3"):
         get_objective(3)

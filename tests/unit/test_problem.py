@@ -103,7 +103,7 @@ class TestColumns:
             {"footprints": [[2**61], [2**61], [4]], "budgets": [5], "budget_names": ("memory",)},
             f"`memory` overflows: its sum must stay below 2**62, but got {2**62 + 4}.",
         ),
-        ({"objective": 5}, "`objective` must be a name, but got 5."),
+        ({"objective": 5}, "`objective` must be a name, or a mapping with one, but got 5."),
         ({"pad_cost": [0, 1]}, "`pad_cost` needs a `capacity`."),
         ({"capacity": 5, "pad_cost": [0, 1]}, "`pad_cost` must have 6 values, but got 2."),
         ({"capacity": 1, "pad_cost": [0, -1]}, "`pad_cost` must be non-negative, but got -1 at index 1."),
