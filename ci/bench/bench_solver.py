@@ -51,6 +51,7 @@ class Bar:
 
 BARS = (
     Bar("no_cap", "n/k = 4", "gap_median", 1e-3),
+    Bar("no_cap", "", "over_best_known_max", 5e-4),
     Bar("no_cap", "n/k = 16", "gap_median", 2e-6),
     Bar("no_cap", "n/k = 100", "gap_median", 1e-7),
     Bar("pcmax", "", "share_optimal", 0.92),
@@ -161,6 +162,8 @@ def add_figures(row: Row, problem: Problem, solved: Problem, layout: Assignment)
         figures["gap"] = value / bound - 1
     if optimum is not None:
         figures["over_optimum"] = value / optimum - 1
+    if row.instance.best_known is not None:
+        figures["over_best_known"] = value / row.instance.best_known - 1
     if problem.reference is not None:
         figures["improved"] = float(value < solved.score(problem.reference))
     if family == "no_cap" and name != "mean":
@@ -192,7 +195,7 @@ def summary(rows: list[Row]) -> dict[str, float]:
     def values(name: str) -> np.ndarray:
         return np.array([row.figures[name] for row in rows if name in row.figures])
 
-    for name in ("gap", "over_optimum", "more_bins", "change", "cpu_ms"):
+    for name in ("gap", "over_optimum", "over_best_known", "more_bins", "change", "cpu_ms"):
         found = values(name)
         if found.size:
             made |= {f"{name}_median": float(np.median(found)), f"{name}_max": float(found.max())}
@@ -224,7 +227,9 @@ def report(family: str, label: str, made: dict[str, float]) -> None:
             value = made.get(f"{figure}_{part}")
             cells.append(f"{value * scale:9.3g}" if value is not None else " " * 9)
     others = [
-        f"{key} {value:.4g}" for key, value in made.items() if key.startswith(("share", "more_bins_max", "change"))
+        f"{key} {value:.4g}"
+        for key, value in made.items()
+        if key.startswith(("share", "more_bins_max", "change", "over_best"))
     ]
     print(f"{name:<44}", *cells, " ", ", ".join(others), flush=True)
 

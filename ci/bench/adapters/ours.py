@@ -27,7 +27,14 @@ def assign(algorithm: str, step: Step) -> list[list[int]]:
 
 
 NAMES = {row["name"] for row in listing() if row["kind"] == "algorithm"}
-TASKS = {"auto": ("packs", "balance", "capped"), "lpt": ("balance", "capped"), "kk": ("balance", "capped")}
+TASKS = {
+    "auto": ("packs", "balance", "capped"),
+    "exact_fill": ("packs",),
+    "combine": ("balance",),
+    "level_multifit": ("balance", "capped"),
+    "lpt": ("balance", "capped"),
+    "kk": ("balance", "capped"),
+}
 METHODS = {"best_fit_decreasing": Method(("packs",), partial(fewest, "best_fit_decreasing"))} | {
     name: Method(tasks, partial(assign, name)) for name, tasks in TASKS.items() if name in NAMES
 }
