@@ -17,10 +17,22 @@ def packing_algorithms(host: Host) -> list[AlgorithmSpec]:
     packers = {"capacity", "multi_bin", "open_bins", "oversized", "max_items"} | _OBJECTIVES
     return [
         AlgorithmSpec(
+            "auto",
+            "packing.algorithms.auto:Auto",
+            capabilities=everything | {"equal_count"} | _OBJECTIVES,
+            summary="the best of the other solvers, improved by exchanges until the bound is met or the effort ends",
+        ),
+        AlgorithmSpec(
             "lpt",
             "packing.algorithms.placement:LPT",
             capabilities=everything | _OBJECTIVES,
             summary="heaviest sample first, each onto the least loaded rank that has room",
+        ),
+        AlgorithmSpec(
+            "exchange",
+            "packing.algorithms.exchange:Exchange",
+            capabilities=everything | {"equal_count"} | _OBJECTIVES,
+            summary="lpt or the reference, then moves and exchanges of up to two samples for two",
         ),
         AlgorithmSpec(
             "feasible_lpt",

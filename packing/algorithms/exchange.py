@@ -1,0 +1,158 @@
+"""Exchanges on whole layouts: the local search that every solver here ends with, and an algorithm by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from packing import _kernels
+from packing._checks import Int64Array
+from packing._fixed_point import exact_sum
+from packing.algorithms._effort import Effort, checks_of, effort_of
+from packing.algorithms._entries import Entries, entries_of
+from packing.algorithms._open_bins import smallest_count
+from packing.algorithms.placement import lpt_score, place
+from packing.assignment import Assignment
+from packing.audit import is_valid
+from packing.bounds import lower_bound
+from packing.partition import descending_order
+from packing.problem import Problem
+
+__all__ = ["Exchange", "Exchanges"]
+
+_NONE64, _NONE8 = np.empty(0, np.int64), np.empty(0, np.uint8)
+
+NUM_PARTNERS = 16
+"""Partners that are looked at together: the first one that helps well is taken, else the best of them."""
+
+MOST_KICKS = 1 << 40
+"""No limit: checks run out first."""
+
+
+class Exchanges:
+    """One set of sorted arrays for many searches from layouts of one problem.
+
+    Args:
+        problem: with a fixed number of bins per rank.
+
+    Attributes:
+        possible: False where there is nothing to exchange (fewer than two bins), or groups contradict `forbid`.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        if problem.group is not None and problem.group_scope == "rank" and problem.bins_per_rank == 1:
+            problem = replace(problem, group_scope="bin", reference=None)  # the same thing, and groups move as one
+        self.problem = problem
+        entries = entries_of(problem)
+        self.possible = entries is not None and entries.tokens.size > 1 and problem.num_bins > 1
+        if entries is None or not self.possible:
+            return
+        self._entries: Entries = entries
+        self._order = descending_order(entries.cost, entries.tokens)
+        self._first = _first_members(entries)
+        self._tokens = entries.tokens[self._order]
+        self._count = entries.count[self._order] if entries.count.size else entries.count
+        self._footprints = np.ascontiguousarray(entries.footprints[self._order])
+        self._forbid = entries.forbid[self._order] if entries.forbid.size else entries.forbid
+        locked = _locked(entries)
+        self._locked = locked[self._order] if locked.size else locked
+        self._capacities = problem.capacities()
+        self._budgets = _NONE64 if problem.budgets is None else problem.budgets
+        self._pad_cost = _NONE64 if problem.pad_cost is None else problem.pad_cost
+        size = _kernels.exchange.exchange_workspace(self._order.size, problem.num_bins, self._budgets.size)
+        self._workspace = np.empty(size, np.uint8)
+
+    def improve(
+        self, layout: Assignment, target: int, checks: int, *, depth: int = 2, kicks: bool = False
+    ) -> tuple[Assignment, int]:
+        """A layout no worse by the problem's objective, and the checks that were made.
+
+        Args:
+            layout: keeps every limit.
+            target: the search ends where the objective's load is no larger.
+            checks: most checks, a count of what is looked at.
+            depth: most entries on one side of an exchange, 1 to 3.
+            kicks: go on where nothing helps, from a slightly disturbed layout.
+        """
+        problem, kernel = self.problem, _kernels.exchange
+        name = problem.objective.name
+        mode = {"rounds": kernel.BY_ROUNDS, "balance": kernel.BY_EVERY}.get(name, kernel.BY_LARGEST)
+        weight = problem.objective.stages - 1
+        cost, shift = _within(self._entries.cost[self._order], problem, weight)
+        bin_of = layout.bin_of()[self._first][self._order]
+        _, used = kernel.exchange(
+            cost, self._tokens, self._count, self._footprints, self._forbid, self._locked, self._capacities,
+            self._budgets, self._pad_cost >> shift, problem.ranks,
+            problem.bins_per_rank or 1, problem.round_size or 1, problem.max_items or 0, problem.equal_count, mode,
+            weight, target >> shift, depth, NUM_PARTNERS, MOST_KICKS if kicks else 0, checks, bin_of, self._workspace,
+        )  # fmt: skip
+        by_entry = np.empty_like(bin_of)
+        by_entry[self._order] = bin_of
+        found = self._entries.layout(self._order, by_entry, problem.num_bins)
+        return (found, used) if problem.score(found) <= problem.score(layout) else (layout, used)
+
+
+def _first_members(entries: Entries) -> npt.NDArray[np.intp]:
+    """int[E], one sample of each entry."""
+    if entries.entry_of is None:
+        return np.arange(entries.tokens.size)
+    return np.unique(entries.entry_of, return_index=True)[1]
+
+
+def _locked(entries: Entries) -> npt.NDArray[np.uint8]:
+    """Entries that must stay on their rank, because others of their group are there."""
+    if not entries.rank_group.size:
+        return _NONE8
+    grouped = entries.rank_group >= 0
+    sizes = np.bincount(entries.rank_group[grouped], minlength=entries.num_rank_groups)
+    locked = np.zeros(entries.rank_group.size, np.uint8)
+    locked[grouped] = sizes[entries.rank_group[grouped]] > 1
+    return locked
+
+
+def _within(cost: Int64Array, problem: Problem, weight: int) -> tuple[Int64Array, int]:
+    """The costs, halved as often as their weighted sum needs to stay below 2**62."""
+    padding = 0 if problem.pad_cost is None else int(problem.pad_cost.max()) * problem.num_bins
+    shift = max(0, ((exact_sum(cost) + padding) * (weight + 1)).bit_length() - 62)
+    return cost >> shift, shift
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The best of `lpt` and the reference, improved by moves and exchanges of up to two samples for two.
+
+    The heaviest rank (under `rounds` the leader of every round, under `balance` every rank) gives up to two samples of
+    one of its bins to a lighter one for up to two or none, so that the larger of the two falls most; where nothing
+    helps, a few samples are swapped at random, from a fixed seed, and what then ends worse is taken back. Every limit
+    is kept throughout.
+
+    Args:
+        effort: "fast", "normal", "thorough", or a number of checks per sample; a count, so that the same input gives
+            the same layout.
+
+    Raises:
+        ConfigError: an option has a wrong type or value.
+    """
+
+    effort: Effort = "normal"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "effort", effort_of("effort", self.effort))
+
+    def assign(self, problem: Problem) -> Assignment | None:
+        """The layout, or None where there is none to start from."""
+        return self._solve(problem) if problem.bins_per_rank is not None else smallest_count(problem, self._solve)
+
+    def _solve(self, problem: Problem) -> Assignment | None:
+        limit = problem.num_samples // problem.ranks if problem.equal_count and problem.bins_per_rank == 1 else None
+        starts = [place(problem, score=lpt_score(problem), max_items=limit), problem.reference]
+        layout = min((one for one in starts if one is not None), key=problem.score, default=None)
+        if layout is None or (problem.equal_count and not is_valid(problem, layout)):
+            return None
+        search = Exchanges(problem)
+        if search.possible:
+            checks = checks_of(self.effort, problem.num_samples)
+            layout, _ = search.improve(layout, lower_bound(problem).score, checks, kicks=True)
+        return layout
