@@ -10,6 +10,7 @@ backend = os.environ.get("PACKING_KERNELS", "compiled")
 
 if backend == "compiled":
     try:
+        from packing._kernels import _exact_fill as exact_fill
         from packing._kernels import _exchange as exchange
         from packing._kernels import _feasible as feasible
         from packing._kernels import _fit as fit
@@ -19,6 +20,7 @@ if backend == "compiled":
         from packing._kernels import _level_fit as level_fit
         from packing._kernels import _order as order
         from packing._kernels import _reach as reach
+        from packing._kernels import _reduce_bins as reduce_bins
         from packing._kernels import _swap as swap
     except ImportError as error:
         names = os.listdir(os.path.dirname(__file__))
@@ -33,12 +35,26 @@ if backend == "compiled":
             "or set PACKING_KERNELS=reference to run the slow plain-Python twins"
         ) from error
 elif backend == "reference":  # for a type checker the same names twice, for whoever calls them one of the two
-    from packing._reference import exchange, feasible, fit, fit_histogram, greedy, kk, level_fit, order, reach, swap  # type: ignore[no-redef]
+    from packing._reference import (  # type: ignore[no-redef]
+        exact_fill,
+        exchange,
+        feasible,
+        fit,
+        fit_histogram,
+        greedy,
+        kk,
+        level_fit,
+        order,
+        reach,
+        reduce_bins,
+        swap,
+    )
 else:
     raise ImportError(f'`PACKING_KERNELS` must be "compiled" or "reference", but got {backend!r}.')
 
 __all__ = [
     "backend",
+    "exact_fill",
     "exchange",
     "feasible",
     "fit",
@@ -48,5 +64,6 @@ __all__ = [
     "level_fit",
     "order",
     "reach",
+    "reduce_bins",
     "swap",
 ]

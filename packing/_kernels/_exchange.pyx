@@ -10,7 +10,7 @@ from packing._kernels._exchange_lists cimport MOST_SUBSETS, Subset
 from packing._kernels._exchange_search cimport Search, look_at_bins
 from packing._kernels._exchange_state cimport (
     EVERY, LARGEST, ROUNDS, State, account, apply_exchange, comes_before, draw, excess, exchangeable, insert,
-    keeps_limits, revalue, score_of, unit_of, unlink, value_with,
+    keeps_limits, leaders_of, revalue, score_of, unit_of, unlink, value_with,
 )
 from packing._kernels._typedefs cimport int32_t, int64_t, uint8_t, uint64_t
 
@@ -279,7 +279,7 @@ cdef bint look_at_units(Search* search, int64_t source, int64_t partner, int64_t
 cdef int kick_and_descend(Search* search, int64_t max_kicks) noexcept nogil:
     """Disturbs the layout a little and improves it again; what ends worse than before is taken back."""
     cdef State* state = search.state
-    cdef int64_t kicks, best = score_of(state), score
+    cdef int64_t kicks, best = score_of(state), score, ties = leaders_of(state), tied
     cdef int status = STUCK
     search.patient = False
     for kicks in range(max_kicks):
@@ -288,10 +288,11 @@ cdef int kick_and_descend(Search* search, int64_t max_kicks) noexcept nogil:
         state.log_length = 0
         kick(state)
         status = descend(search, True)
-        score = score_of(state)
-        if score > best:
+        score, tied = score_of(state), leaders_of(state)
+        if score > best or (score == best and tied > ties):
             take_back(state)
-        best = score if score < best else best
+        else:
+            best, ties = score, tied
         if status == DONE:
             return DONE
     return status

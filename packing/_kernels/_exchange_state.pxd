@@ -113,6 +113,14 @@ cdef inline int64_t score_of(const State* state) noexcept nogil:
     return total
 
 
+cdef inline int64_t leaders_of(const State* state) noexcept nogil:
+    """How many units have the largest value."""
+    cdef int64_t count = 1
+    while count < state.num_units and state.value[state.ranked[count]] == state.value[state.ranked[0]]:
+        count += 1
+    return count
+
+
 cdef inline void unlink(State* state, int64_t entry, int64_t b) noexcept nogil:
     cdef int32_t* link = &state.head[b]
     while link[0] != entry:

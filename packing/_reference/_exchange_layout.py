@@ -101,6 +101,10 @@ class Layout:
         """What kicks are judged by: the largest value, or the sum of the leaders of the rounds."""
         return sum(self.value[unit] for unit in self.ranked[:: self.stride])
 
+    def leaders(self) -> int:
+        """How many units have the largest value."""
+        return self.value.count(max(self.value))
+
     def move(self, entry: int, goal: int) -> None:
         source = self.bin_of[entry]
         self.log.append((entry, source))

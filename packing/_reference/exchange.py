@@ -164,7 +164,7 @@ class _Search(Layout):
 
     def kick_and_descend(self, max_kicks: int) -> int:
         """Disturbs the layout a little and improves it again; what ends worse than before is taken back."""
-        best, status = self.score(), NOTHING_HELPS
+        best, status = (self.score(), self.leaders()), NOTHING_HELPS
         self.patient = False
         for _ in range(max_kicks):
             if self.checks >= self.max_checks:
@@ -172,7 +172,7 @@ class _Search(Layout):
             self.log.clear()
             self.kick()
             status = self.descend(undoable=True)
-            score = self.score()
+            score = self.score(), self.leaders()
             if score > best:
                 self.take_back()
             best = min(best, score)

@@ -93,7 +93,7 @@ def test_never_above_the_best_sum_of_rounds(shape, data):
         (flat([90, 4, 3, 2, 1, 1], 2, equal_count=True), 92, "equal_count", "takes 2 more"),
         (flat([90, 4, 3, 2], 2, bins_per_rank=2), 92, "full_bins", "takes 1 more"),
         (flat([5, 5, 5, 5], 4, round_size=2, objective="rounds"), 10, "mean", "every rank works all the time"),
-        (flat([50, 5, 4, 3], 4, round_size=2, objective="rounds"), 53, "longest_sample", "the other rounds"),
+        (flat([50, 5, 4, 3], 4, round_size=2, objective="rounds"), 54, "levels", "the other rounds"),
         (flat([0, 0], 2), 0, "mean", "no work"),
         (flat([], 2), 0, "no_samples", "no work"),
     ],

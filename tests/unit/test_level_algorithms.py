@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -25,12 +27,11 @@ def attention(lengths: np.ndarray, linear: int = 49152) -> np.ndarray:
 
 
 def windows(lengths: np.ndarray, ranks: int, rounds: int, fill: float, **fields) -> Problem:
-    """The first samples that fill so much of `rounds` rounds of packs of 128K tokens."""
-    bins, capacity = ranks * rounds, 1 << 17
-    lengths = lengths[lengths <= capacity]
-    lengths = lengths[: int(np.searchsorted(np.cumsum(lengths), fill * bins * capacity))]
-    defaults = {"capacity": capacity, "round_size": ranks, "objective": "rounds"}
-    return Problem(lengths, attention(lengths), bins, **defaults | fields)
+    """The first samples that fill so much of `rounds` rounds of packs (of 128K tokens)."""
+    bins, fields = ranks * rounds, {"capacity": 1 << 17, "round_size": ranks, "objective": "rounds"} | fields
+    lengths = lengths[lengths <= fields["capacity"]]
+    lengths = lengths[: int(np.searchsorted(np.cumsum(lengths), fill * bins * fields["capacity"]))]
+    return Problem(lengths, attention(lengths), bins, **fields)
 
 
 @examples(300)
@@ -131,12 +132,15 @@ def test_nearly_full_packs_have_a_layout(lengths_of, fill):
         assert problem.score(layout) <= 1.01 * max(problem.cost.sum() / 8, problem.cost.max())
 
 
-def test_exactly_full_packs_take_what_decreasing_fits_find():
-    """16 = 7 + 5 + 4 = 6 + 6 + 4: by density alone the entries do not come out."""
-    tokens = np.asarray([7, 6, 6, 5, 4, 4], np.int64)
-    problem = Problem(tokens, np.asarray([1, 9, 1, 9, 1, 9], np.int64), 2, capacity=16)
-    layout = level_multifit(problem)
-    assert layout is None or layout.sums(tokens).tolist() == [16, 16]
+@pytest.mark.parametrize("limit", ["max_items", "budgets"])
+def test_tokens_and_counts_that_both_bind_have_a_layout(lengths_of, limit):
+    """Long samples fill the tokens, short ones the counts: by cost alone the last short ones find no bin."""
+    problem = windows(lengths_of("servegen_r1"), 16, 4, 0.95, capacity=1 << 15)
+    most = problem.num_samples // problem.num_bins * 6 // 5
+    uses = {"footprints": np.ones((problem.num_samples, 1), np.int64), "budgets": [most]}
+    problem = replace(problem, **({"max_items": most} if limit == "max_items" else uses))
+    assert LPT().assign(problem) is None
+    assert first_violation(problem, level_multifit(problem)) is None
 
 
 def test_the_other_rounds_count_where_one_sample_binds(lengths_of):
