@@ -407,10 +407,18 @@ def test_columns_that_settings_name(settings, samples, message):
 @pytest.mark.parametrize(
     ("settings", "needs", "able"),
     [
-        ({"packing_budgets": {"memory": 5}}, "`budgets`", "lpt, feasible_lpt, combine, level_multifit, none"),
-        ({"group": "memory"}, "`group`", "lpt, combine, level_multifit, none"),
-        ({"max_items": 2, "forbid": "memory"}, "`forbid`, `max_items`", "lpt, combine, level_multifit, none"),
-        ({"equal_count": True}, "`equal_count`", "equal_count, none"),
+        (
+            {"packing_budgets": {"memory": 5}},
+            "`budgets`",
+            "auto, lpt, exchange, feasible_lpt, combine, level_multifit, none",
+        ),
+        ({"group": "memory"}, "`group`", "auto, lpt, exchange, combine, level_multifit, none"),
+        (
+            {"max_items": 2, "forbid": "memory"},
+            "`forbid`, `max_items`",
+            "auto, lpt, exchange, combine, level_multifit, none",
+        ),
+        ({"equal_count": True}, "`equal_count`", "auto, exchange, equal_count, none"),
         (
             {"padding_cost": {"linear": 1}, "seq_len": 8},
             "`pad_cost`",
@@ -422,7 +430,7 @@ def test_columns_that_settings_name(settings, samples, message):
             "auto, lpt, exchange, combine, level_multifit, first_fit, first_fit_decreasing, best_fit_decreasing, "
             "exact_fill, next_fit, none",
         ),
-        ({"equal_count": True, "max_items": 2}, "`equal_count`, `max_items`", "none"),
+        ({"equal_count": True, "max_items": 2}, "`equal_count`, `max_items`", "auto, exchange, none"),
     ],
 )
 def test_a_limit_that_the_algorithm_does_not_declare(settings, needs, able):
