@@ -8,6 +8,7 @@ import numpy as np
 
 from packing._bound_fill import CheapestFill, least_padding, spare
 from packing._bound_loads import Placed, beside, fewest_on_a_rank, largest_load_terms, least_fill, least_of, placed
+from packing._bound_prices import priced_rounds
 from packing._bound_terms import Term, ceiling, shared_rank
 from packing._checks import Int64Array
 from packing.problem import Problem
@@ -18,12 +19,18 @@ _MOST_SHARING = 8
 """Samples of which at most p fit into one pack are counted up to this p."""
 
 
-def round_terms(problem: Problem) -> Iterator[Term]:
+def round_terms(problem: Problem, effort: int) -> Iterator[Term]:
     """Lower bounds on the sum, over rounds of g packs sorted by load, of the largest load in each."""
     assert problem.round_size is not None
     total = int(problem.cost.sum()) + least_padding(problem)
     yield Term(ceiling(total, problem.round_size), "mean", "the mean load: every rank works all the time")
     yield _levels(problem, problem.round_size, total)
+    rounds = problem.ranks * (problem.bins_per_rank or 1) // problem.round_size
+    if effort and rounds > 1 and problem.max_capacity is not None and not problem.is_oversized().any():
+        items = placed(problem, problem.cost, on_rank=False)
+        heads = _heads(problem, items, problem.round_size, rounds)
+        score = priced_rounds(items.cost, items.tokens, problem.max_capacity, problem.round_size, heads)
+        yield Term(score, "levels", "the longest samples take rounds of their own, whose packs hold little else")
 
 
 def pipeline_terms(problem: Problem, reached: int | None, effort: int) -> Iterator[Term]:

@@ -67,7 +67,7 @@ def lower_bound(problem: Problem, *, reached: int | None = None, effort: int = 1
 def _terms(problem: Problem, reached: int | None, effort: int) -> Iterator[Term]:
     objective = problem.objective
     if objective.name == "rounds":
-        return round_terms(problem)
+        return round_terms(problem, effort)
     if objective.name == "pipeline":
         return pipeline_terms(problem, reached, effort)
     if objective.name == "components" and problem.components is not None:

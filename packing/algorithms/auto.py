@@ -79,27 +79,28 @@ class Auto:
     def _solve(self, problem: Problem) -> Assignment | None:
         if problem.num_samples < problem.num_bins:
             return None
-        return _Portfolio(problem).solve(checks_of(self.effort, problem.num_samples))
+        return _Portfolio(problem, self.effort).solve()
 
 
 class _Portfolio:
     """What is known about one problem with a fixed number of bins: its order, its bound and the best layout so far."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, effort: Effort) -> None:
         self.problem = problem
+        self.effort = effort
         self.order = descending_order(problem.cost, problem.tokens)
         self.target = lower_bound(problem).score
         self.best: Assignment | None = None
         self.score = 0
 
-    def solve(self, checks: int) -> Assignment | None:
+    def solve(self) -> Assignment | None:
         for start in self._starts():
             if start is not None:
                 self._offer(start)
             if self._done():
                 return self.best
         if self.best is not None:
-            self._improve(self.best, checks)
+            self._improve(self.best, checks_of(self.effort, self.problem.num_samples))
         return self.best
 
     def _done(self) -> bool:
