@@ -19,6 +19,7 @@ if backend == "compiled":
         from packing._kernels import _level_fit as level_fit
         from packing._kernels import _order as order
         from packing._kernels import _reach as reach
+        from packing._kernels import _relieve as relieve
         from packing._kernels import _swap as swap
     except ImportError as error:
         names = os.listdir(os.path.dirname(__file__))
@@ -33,7 +34,19 @@ if backend == "compiled":
             "or set PACKING_KERNELS=reference to run the slow plain-Python twins"
         ) from error
 elif backend == "reference":  # for a type checker the same names twice, for whoever calls them one of the two
-    from packing._reference import exchange, feasible, fit, fit_histogram, greedy, kk, level_fit, order, reach, swap  # type: ignore[no-redef]
+    from packing._reference import (
+        exchange,
+        feasible,
+        fit,
+        fit_histogram,
+        greedy,
+        kk,
+        level_fit,
+        order,
+        reach,
+        relieve,
+        swap,
+    )  # type: ignore[no-redef]
 else:
     raise ImportError(f'`PACKING_KERNELS` must be "compiled" or "reference", but got {backend!r}.')
 
@@ -48,5 +61,6 @@ __all__ = [
     "level_fit",
     "order",
     "reach",
+    "relieve",
     "swap",
 ]
