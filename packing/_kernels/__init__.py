@@ -34,7 +34,7 @@ if backend == "compiled":
             "or set PACKING_KERNELS=reference to run the slow plain-Python twins"
         ) from error
 elif backend == "reference":  # for a type checker the same names twice, for whoever calls them one of the two
-    from packing._reference import (
+    from packing._reference import (  # type: ignore[no-redef]
         exchange,
         feasible,
         fit,
@@ -46,7 +46,7 @@ elif backend == "reference":  # for a type checker the same names twice, for who
         reach,
         relieve,
         swap,
-    )  # type: ignore[no-redef]
+    )
 else:
     raise ImportError(f'`PACKING_KERNELS` must be "compiled" or "reference", but got {backend!r}.')
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-MOST_FOR_PAIRS, MOST_FOR_TRIPLES, ENOUGH = 64, 24, 2048
+_MOST_FOR_PAIRS, _MOST_FOR_TRIPLES, _ENOUGH = 64, 24, 2048
 """Entries of a bin up to which pairs, and threes, are looked at; sets that are looked at before the best one is
 taken."""
 
@@ -27,6 +27,7 @@ class Layout:
     left_out: list[int] = field(default_factory=list)
     checks: int = 0
     turn: int = 0
+    enough: int = _ENOUGH
     random: int = 0x9E3779B97F4A7C15
 
     def start(self, bin_of: list[int]) -> None:
@@ -159,13 +160,13 @@ class Layout:
         self, members: list[int], needs: dict[int, int], extra: int, limit: int
     ) -> tuple[int, tuple[int, ...]] | None:
         """The cheapest set of up to three that is enough; pairs and threes of cheap ones only."""
-        best = None
+        best: tuple[int, tuple[int, ...]] | None = None
         for one in members:
             self.checks += 1
             cost = extra + self.penalty[one]
             if cost < limit and self.covers((one,), needs):
                 best, limit = (cost, (one,)), cost
-        if len(members) > MOST_FOR_PAIRS:
+        if len(members) > _MOST_FOR_PAIRS:
             return best
         for i, one in enumerate(members):
             if extra + self.penalty[one] >= limit:
@@ -177,7 +178,7 @@ class Layout:
                     continue
                 if self.covers((one, two), needs):
                     best, limit = (cost, (one, two)), cost
-                elif len(members) <= MOST_FOR_TRIPLES:
+                elif len(members) <= _MOST_FOR_TRIPLES:
                     for three in members[:j]:
                         self.checks += 1
                         if cost + self.penalty[three] < limit and self.covers((one, two, three), needs):

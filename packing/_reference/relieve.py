@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from packing._reference._relieve_layout import ENOUGH, Layout
+from packing._reference._relieve_layout import Layout
 
-SHUFFLES, TRADES = 16, 32
+_SHUFFLES, _TRADES = 16, 32
 """Exchanges tried after a step that helped nothing; one such step in so many is followed by two bins that change
 places."""
 
@@ -103,15 +103,15 @@ def _replace(layout: Layout, entry: int) -> None:
         layout.put(entry, b)
         if best[0] < layout.weight[entry]:
             return
-    for _ in range(SHUFFLES):
+    for _ in range(_SHUFFLES):
         _shuffle(layout)
-    if len(layout.members) > 1 and layout.draw(TRADES) == 0:
+    if len(layout.members) > 1 and layout.draw(_TRADES) == 0:
         _trade(layout)
 
 
 def _find_place(layout: Layout, entry: int) -> tuple[int, int, list[int]] | None:
     """What must leave for the entry at the least cost, bins being looked at in turn until that is ENOUGH."""
-    home, until = layout.home(entry), layout.checks + ENOUGH
+    home, until = layout.home(entry), layout.checks + layout.enough
     away = sum(layout.penalty[other] for other in layout.placed_of_group(entry)) if home >= 0 else 0
     best: tuple[int, int, list[int]] | None = None
     for _ in range(len(layout.members)):
@@ -138,9 +138,9 @@ def _shuffle(layout: Layout) -> None:
     more = layout.amount[x][1] - layout.amount[y][1]
     if far and (layout.is_bound(x) or layout.is_bound(y)):
         return
-    if far and layout.counts_ranks:
-        if more > layout.rank_room[q // layout.slots] or -more > layout.rank_room[p // layout.slots]:
-            return
+    most, least = layout.rank_room[q // layout.slots], -layout.rank_room[p // layout.slots]
+    if far and layout.counts_ranks and not least <= more <= most:
+        return
     alone = [len(layout.members[b]) == 1 for b in (p, q)]
     if layout.within(x, y, q, alone[1]) and layout.within(y, x, p, alone[0]):
         layout.take_out(x)

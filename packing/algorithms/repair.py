@@ -1,4 +1,4 @@
-"""Layouts under every limit at once: samples that do not fit are placed at the cost of others, which are placed next."""
+"""Layouts under every limit at once: what does not fit is placed at the cost of others, which are placed next."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def repaired_layout(problem: Problem, start: Assignment | None = None, *, checks
     shape = order.size, problem.num_bins, budgets.size, entries.num_rank_groups
     bin_of = np.full(order.size, -1, np.int32) if start is None else _bin_of_entries(entries, start)[order]
     violations, _ = _kernels.relieve.relieve(
-        weight[order], entries.tokens[order], _sorted(entries.count, order), np.ascontiguousarray(entries.footprints[order]),
+        weight[order], entries.tokens[order], _sorted(entries.count, order),
+        np.ascontiguousarray(entries.footprints[order]),
         _sorted(entries.forbid, order), _sorted(entries.rank_group, order), entries.num_rank_groups,
         problem.capacities(), budgets, space, problem.ranks, problem.bins_per_rank or 1, problem.max_items or 0,
         problem.num_samples // problem.ranks if problem.equal_count else 0, problem.oversized == "single",
