@@ -15,6 +15,7 @@ from packing.algorithms.exchange import Exchanges
 from packing.algorithms.level_multifit import level_multifit
 from packing.algorithms.multifit import combine
 from packing.algorithms.placement import lpt_score, place
+from packing.algorithms.repair import repaired_layout
 from packing.assignment import Assignment
 from packing.audit import is_valid
 from packing.bounds import lower_bound
@@ -126,6 +127,8 @@ class _Portfolio:
         if self.best is None or problem.objective.name == "rounds" or self._gap() > 1e-3:
             yield level_multifit(problem, self.order, start=self.best)
         if self.best is None:
+            yield repaired_layout(problem)
+        if self.best is None:
             yield problem.reference
 
     def _gap(self) -> float:
@@ -146,6 +149,8 @@ class _Portfolio:
         if problem.bins_per_rank == 1:
             layout = place(problem, score=lpt_score(problem), max_items=problem.num_samples // problem.ranks)
             yield layout if layout is not None and is_valid(problem, layout) else None
+        if self.best is None:
+            yield repaired_layout(problem)
         if self.best is None:
             yield problem.reference
 
