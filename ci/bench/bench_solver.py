@@ -193,11 +193,11 @@ def add_figures(row: Row, problem: Problem, solved: Problem, layout: Assignment)
         row.labels.add(", ".join(row.instance.labels[:2]))
 
 
-def summary(rows: list[Row]) -> dict[str, float]:
+def summary(rows: list[Row]) -> dict[str, Any]:
     """The figures of some instances of one family."""
     count = len(rows)
     outcomes = [row.outcome for row in rows]
-    made: dict[str, float] = {
+    made: dict[str, Any] = {
         "count": count,
         "none": outcomes.count("none"),
         "missed": sum(row.outcome == "none" and row.instance.optimum is not None for row in rows),
@@ -213,6 +213,7 @@ def summary(rows: list[Row]) -> dict[str, float]:
         if found.size:
             made |= {f"{name}_median": float(np.median(found)), f"{name}_max": float(found.max())}
             made[f"{name}_p90"] = float(np.quantile(found, 0.9, method="higher"))
+    made["worst"] = max(rows, key=lambda row: row.figures.get("gap", 0.0)).instance.name
     optimal = values("over_optimum")
     if optimal.size:
         known = sum(row.instance.optimum is not None for row in rows)
@@ -232,7 +233,7 @@ def chosen(instances: list[Instance], limit: int | None) -> list[Instance]:
     return [instances[i * len(instances) // limit] for i in range(limit)]
 
 
-def report(family: str, label: str, made: dict[str, float]) -> None:
+def report(family: str, label: str, made: dict[str, Any]) -> None:
     name = f"{family} {label}".strip()
     cells = [f"{int(made['count']):6} {int(made['invalid']):3} {int(made['none']):4}"]
     for figure, scale in (("gap", 100.0), ("over_optimum", 100.0), ("cpu_ms", 1.0)):
@@ -244,7 +245,7 @@ def report(family: str, label: str, made: dict[str, float]) -> None:
         for key, value in made.items()
         if key.startswith(("share", "more_bins_max", "change", "over_best", "over_named_max"))
     ]
-    print(f"{name:<44}", *cells, " ", ", ".join(others), flush=True)
+    print(f"{name:<44}", *cells, " ", ", ".join([*others, f"worst {made['worst']}"]), flush=True)
 
 
 def run(
