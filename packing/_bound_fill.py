@@ -10,7 +10,7 @@ from packing._checks import Int64Array
 from packing._fixed_point import SUM_BITS, exact_sum
 from packing.problem import Problem
 
-__all__ = ["CheapestFill", "caps_hold", "least_padding", "padding_item", "spare"]
+__all__ = ["CheapestFill", "least_padding", "padding_item", "spare"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,14 +55,6 @@ class CheapestFill:
         return np.maximum(least - (least >> 48) - 1, 0) if self.inexact else least
 
 
-def caps_hold(problem: Problem) -> bool:
-    """Whether every sample within the largest cap counts against the cap of its bin, wherever it lies.
-
-    Where caps differ and a sample over one of them may be alone there (policy "single"), a bin may hold more.
-    """
-    return isinstance(problem.capacity, int) or problem.oversized != "single"
-
-
 def spare(problem: Problem) -> int | None:
     """Tokens that all bins together have left over; None without a cap, or where that cannot be told.
 
@@ -70,9 +62,15 @@ def spare(problem: Problem) -> int | None:
     """
     if problem.capacity is None:
         return None
+    if isinstance(problem.capacity, int):
+        room = problem.num_bins * problem.capacity
+        if room < 1 << SUM_BITS and int(problem.tokens.max(initial=0)) <= problem.capacity:
+            return room - int(problem.tokens.sum())
     oversized = problem.is_oversized()
     room = exact_sum(problem.capacities())
-    if room >= 1 << SUM_BITS or not caps_hold(problem):
+    # Where caps differ and a sample over one of them may be alone there (policy "single"), a bin may hold more.
+    differ = not isinstance(problem.capacity, int)
+    if room >= 1 << SUM_BITS or (differ and problem.oversized == "single"):
         return None
     alone = int(oversized.sum()) * (problem.max_capacity or 0)
     return room - alone - exact_sum(problem.tokens[~oversized])

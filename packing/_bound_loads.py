@@ -114,18 +114,19 @@ def _with_company(problem: Problem, cost: Int64Array) -> Iterator[Term]:
 
 def _filled_ranks(problem: Problem, items: Placed, own: bool, best: int) -> Iterator[Term]:
     """A sample and the cheapest fill to what its rank must hold, because the others hold no more than their caps."""
-    needs = beside(problem, items.tokens, problem.bins_per_rank or 1)
-    one_bin = problem.bins_per_rank == 1
-    if needs is not None:
+    left, one_bin = spare(problem), problem.bins_per_rank == 1
+    if left is not None:
+        needs = beside(problem, items.tokens, problem.bins_per_rank or 1, left)
         tokens, cost = items.tokens, items.cost
         if own and one_bin and problem.pad_cost is not None and isinstance(problem.capacity, int):
-            needs, tokens, cost = _with_padding(problem, items)
-        values = items.cost + least_fill(items, needs, tokens, cost, apart=one_bin)
-        at = int(np.argmax(values))
-        why = "the longest sample's rank also takes the tokens for which the others have no room, at best the cheapest"
-        yield Term(int(values[at]), "cheapest_fill", why)
+            needs, tokens, cost = _with_padding(problem, items, left)
+        # A cheapest fill costs no more per token than all of them: most steps need no sorting to see that it is less.
+        if items.forbid is not None or _at_mean_price(items.cost, needs, tokens, cost) > best:
+            values = items.cost + least_fill(items, needs, tokens, cost, apart=one_bin)
+            why = "its rank also takes the tokens for which the others have no room, at best the cheapest"
+            yield Term(int(values.max()), "cheapest_fill", f"the longest sample: {why}")
         if one_bin and isinstance(problem.capacity, int):
-            yield _several_filled(problem, items, best)
+            yield _several_filled(problem, items, left, best)
     if items.footprints is not None and problem.budgets is not None:
         slots = problem.bins_per_rank or 1
         for b, budget in enumerate(problem.budgets.tolist()):
@@ -137,15 +138,20 @@ def _filled_ranks(problem: Problem, items: Placed, own: bool, best: int) -> Iter
                 yield Term(int(values.max()), "cheapest_fill", why)
 
 
-def beside(problem: Problem, tokens: Int64Array, slots: int) -> Int64Array | None:
-    """int64, as `tokens`: what a group of `slots` bins must hold besides the entry that it has; None: nothing is known.
+def _at_mean_price(
+    start: Int64Array, needs: Int64Array, units: Int64Array, cost: Int64Array, number: Int64Array | int = 1
+) -> float:
+    """An upper bound on the largest (start + cheapest fill of the need) / number, a shade too high."""
+    price = float(cost.sum()) / max(1.0, float(units.sum()))
+    return float(((start + np.maximum(needs, 0) * price) / number).max()) * (1 + 2.0**-40) + 1
 
-    All other bins hold at most their caps, so these hold all but what is spare. Where capacities differ, the smallest
-    that has room for the entry is the one that must hold least.
+
+def beside(problem: Problem, tokens: Int64Array, slots: int, left: int) -> Int64Array:
+    """int64, as `tokens`: what a group of `slots` bins must hold besides the entry that it has.
+
+    All other bins hold at most their caps, so these hold all but what is spare (`left`). Where capacities differ, the
+    smallest that has room for the entry is the one that must hold least.
     """
-    left = spare(problem)
-    if left is None:
-        return None
     if isinstance(problem.capacity, int):
         # Samples over the cap may take up to slots - 1 of the bins, and count for nothing there.
         bins = 1 if problem.is_oversized().any() else slots
@@ -174,28 +180,27 @@ def least_fill(items: Placed, needs: Int64Array, units: Int64Array, cost: Int64A
     return least
 
 
-def _with_padding(problem: Problem, items: Placed) -> tuple[Int64Array, Int64Array, Int64Array]:
+def _with_padding(problem: Problem, items: Placed, left: int) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Needs up to the whole capacity, filled with samples or with unused tokens at their cheapest rate."""
     assert isinstance(problem.capacity, int)
-    left = spare(problem)
     needs = problem.capacity - items.tokens
-    if left is None or left <= 0 or problem.is_oversized().any():
-        return (needs if left == 0 else needs - (left or 0)), items.tokens, items.cost
+    if left <= 0 or problem.is_oversized().any():
+        return needs - left, items.tokens, items.cost
     padding = padding_item(problem, left)
     return needs, np.append(items.tokens, left), np.append(items.cost, padding)
 
 
-def _several_filled(problem: Problem, items: Placed, best: int) -> Term:
+def _several_filled(problem: Problem, items: Placed, left: int, best: int) -> Term:
     """The mean load of the packs of the q longest samples of which no two fit into one, filled as cheaply as can be."""
     assert isinstance(problem.capacity, int)
-    left = spare(problem)
-    assert left is not None
     apart = np.flatnonzero((items.tokens > problem.capacity // 2) & (items.tokens <= problem.capacity))
     if apart.size < 2 or problem.is_oversized().any():
         return Term(0, "cheapest_fill", "")
     apart = apart[np.argsort(-items.cost[apart], kind="stable")]
     number = np.arange(1, apart.size + 1)
     needs = number * problem.capacity - left - np.cumsum(items.tokens[apart])
+    if _at_mean_price(np.cumsum(items.cost[apart]), needs, items.tokens, items.cost, number) <= best:
+        return Term(0, "cheapest_fill", "")
     sums = np.cumsum(items.cost[apart]) + CheapestFill.of(items.tokens, items.cost).least(needs)
     means = -(-sums // number)
     at = int(np.argmax(means))

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from packing._bound_fill import CheapestFill, caps_hold, least_padding
+from packing._bound_fill import CheapestFill, least_padding, spare
 from packing._bound_loads import Placed, beside, fewest_on_a_rank, largest_load_terms, least_fill, least_of, placed
+from packing._bound_prices import priced_rounds
 from packing._bound_terms import Term, ceiling, shared_rank
 from packing._checks import Int64Array
 from packing.problem import Problem
@@ -18,12 +19,18 @@ _MOST_SHARING = 8
 """Samples of which at most p fit into one pack are counted up to this p."""
 
 
-def round_terms(problem: Problem) -> Iterator[Term]:
+def round_terms(problem: Problem, effort: int) -> Iterator[Term]:
     """Lower bounds on the sum, over rounds of g packs sorted by load, of the largest load in each."""
     assert problem.round_size is not None
     total = int(problem.cost.sum()) + least_padding(problem)
     yield Term(ceiling(total, problem.round_size), "mean", "the mean load: every rank works all the time")
     yield _levels(problem, problem.round_size, total)
+    rounds = problem.ranks * (problem.bins_per_rank or 1) // problem.round_size
+    if effort and rounds > 1 and problem.max_capacity is not None and not problem.is_oversized().any():
+        items = placed(problem, problem.cost, on_rank=False)
+        heads = _heads(problem, items, problem.round_size, rounds)
+        score = priced_rounds(items.cost, items.tokens, problem.max_capacity, problem.round_size, heads)
+        yield Term(score, "levels", "the longest samples take rounds of their own, whose packs hold little else")
 
 
 def pipeline_terms(problem: Problem, reached: int | None, effort: int) -> Iterator[Term]:
@@ -38,7 +45,9 @@ def pipeline_terms(problem: Problem, reached: int | None, effort: int) -> Iterat
     items = placed(problem, problem.cost, on_rank=False)
     in_pack, on_rank = _filled(problem, items, 1), _filled(problem, items, slots)
     company = least_of(problem.cost, fewest_on_a_rank(problem)[0] - items.most)
-    scores = np.maximum(on_rank, items.cost + company) + more * np.minimum(in_pack, (1 << 62) // max(1, more))
+    # Which entry binds is a matter of taste, so huge loads may be cut here; the score below is exact.
+    most = (1 << 61) // more
+    scores = np.minimum(np.maximum(on_rank, items.cost + company), 1 << 61) + more * np.minimum(in_pack, most)
     at = int(np.argmax(scores))
     exact = max(int(on_rank[at]), int(items.cost[at]) + company) + more * int(in_pack[at])
     yield Term(exact, "longest_sample", "the longest sample: its rank also waits P - 1 times for its pack")
@@ -69,9 +78,10 @@ def component_terms(problem: Problem, reached: int | None, effort: int) -> Itera
 
 def _filled(problem: Problem, items: Placed, slots: int) -> Int64Array:
     """int64[E]: what the group of `slots` bins (a pack, or a rank) that holds an entry costs at least."""
-    needs = beside(problem, items.tokens, slots)
-    if needs is None:
+    left = spare(problem)
+    if left is None:
         return items.cost
+    needs = beside(problem, items.tokens, slots, left)
     filled: Int64Array = items.cost + least_fill(items, needs, items.tokens, items.cost, apart=slots == 1)
     return filled
 
@@ -141,13 +151,12 @@ def _rests(problem: Problem, items: Placed, size: int, rounds: int, total: int) 
     if problem.max_items is not None and problem.max_items < 1 << 31:
         least = np.maximum(least, count - starts * problem.max_items)
     rests = ascending[least]
-    if problem.capacity is not None and problem.bins_per_rank is not None and caps_hold(problem):
+    if problem.bins_per_rank is not None and spare(problem) is not None:
         fitting = ~problem.is_oversized()
-        largest = np.concatenate(([0], np.cumsum(np.minimum(np.sort(problem.capacities())[::-1], 1 << 31))))
-        if (problem.max_capacity or 0) < 1 << 31:
-            tokens, cost = problem.tokens[fitting], problem.cost[fitting]
-            needs = int(tokens.sum()) - largest[starts]
-            rests = np.maximum(rests, CheapestFill.of(tokens, cost).least(needs))
+        tokens, cost = problem.tokens[fitting], problem.cost[fitting]
+        largest = np.concatenate(([0], np.cumsum(np.sort(problem.capacities())[::-1])))
+        needs = int(tokens.sum()) - largest[starts]
+        rests = np.maximum(rests, CheapestFill.of(tokens, cost).least(needs))
     rests[0] = total
     listed: list[int] = rests.tolist()
     return listed

@@ -14,6 +14,11 @@ __all__ = ["Term", "ceiling", "large_samples", "shared_by_several", "shared_rank
 _LARGEST_SHARE = 16
 """Dual feasible functions u^(k) are tried up to this k: a rank of more samples is seldom bound by their number."""
 
+# All pairs of k + 1 and j in 1 .. k + 1, by k, and where each k begins.
+_SHARES_OF = np.concatenate([np.full(k + 1, k + 1) for k in range(1, _LARGEST_SHARE + 1)])
+_SHARES_J = np.concatenate([np.arange(1, k + 2) for k in range(1, _LARGEST_SHARE + 1)])
+_SHARES_FIRST = np.flatnonzero(_SHARES_J == 1)
+
 _SEARCH_STEPS = 40
 """Capacities that the search for the largest one which cannot do tries at most."""
 
@@ -53,21 +58,16 @@ def shared_by_several(descending: Int64Array, ranks: int) -> Term:
 
     Source: Haouari, Gharbi and Jemmali 2006, the lifted bounds for identical parallel machines.
     """
-    best = Term(0, "shared_ranks", "")
-    sums = np.concatenate(([0], np.cumsum(descending)))
     largest = np.arange(ranks + 1, min(descending.size, 4 * ranks) + 1)
-    if largest.size == 0:
-        return best
-    quotient, rest = largest // ranks, largest % ranks
-    for k in range(2, min(ranks, 16)):
-        held = k * quotient + np.minimum(k, rest)
-        values = sums[largest] - sums[largest - held]
-        at = int(np.argmax(values))
-        score = ceiling(int(values[at]), k)
-        if score > best.score:
-            why = f"some {k} ranks must take {held[at]} of the {largest[at]} longest samples"
-            best = Term(score, "shared_ranks", why)
-    return best
+    several = np.arange(2, min(ranks, 8) + 1)[:, None]
+    if largest.size == 0 or several.size == 0:
+        return Term(0, "shared_ranks", "")
+    sums = np.concatenate(([0], np.cumsum(descending)))
+    held = several * (largest // ranks) + np.minimum(several, largest % ranks)
+    means = -(-(sums[largest] - sums[largest - held]) // several)
+    row, column = divmod(int(np.argmax(means)), largest.size)
+    why = f"some {several[row, 0]} ranks must take {held[row, column]} of the {largest[column]} longest samples"
+    return Term(int(means[row, column]), "shared_ranks", why)
 
 
 def large_samples(ascending: Int64Array, ranks: int, proven: int, reached: int) -> Term:
@@ -125,15 +125,15 @@ def _by_shares(ascending: Int64Array, ranks: int, size: int) -> bool:
     """Whether for some k the sum of u^(k)(c) is over `ranks`: u^(k) is floor((k + 1) c / size) / k, and c / size itself
     where (k + 1) c is a multiple of the size.
     """
-    for k in range(1, _LARGEST_SHARE + 1):
-        shares = [ceiling(j * size, k + 1) for j in range(1, k + 2)]
-        below = np.searchsorted(ascending, shares, "left")
-        whole = (k + 1) * int((ascending.size - below).sum())
-        exact = [j for j in range(1, k + 2) if j * size % (k + 1) == 0]
-        if exact:
-            values = [shares[j - 1] for j in exact]
-            counts = np.searchsorted(ascending, values, "right") - np.searchsorted(ascending, values, "left")
-            whole -= int((counts * np.asarray(exact)).sum())
-        if whole > ranks * k * (k + 1):
-            return True
-    return False
+    if size >= 1 << 57 or ascending.size >= 1 << 31:
+        return False
+    # floor((k + 1) c / size) counts the j for which c is at least j / (k + 1) of the size.
+    places = _SHARES_J * size
+    shares = -(-places // _SHARES_OF)
+    at_least = ascending.size - np.searchsorted(ascending, shares, "left")
+    exactly = np.where(places % _SHARES_OF == 0, np.searchsorted(ascending, shares, "right"), 0)
+    exactly = np.where(exactly > 0, exactly - (ascending.size - at_least), 0)
+    terms = _SHARES_OF * at_least - _SHARES_J * exactly
+    sums = np.add.reduceat(terms, _SHARES_FIRST)
+    of = _SHARES_OF[_SHARES_FIRST]
+    return bool((sums > ranks * (of - 1) * of).any())

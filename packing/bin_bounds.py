@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 
 import numpy as np
 
@@ -11,9 +10,9 @@ from packing._checks import Int64Array
 
 __all__ = ["bin_lower_bound", "continuous_bound", "dual_feasible_bound", "martello_toth_bound", "reduction_bound"]
 
-# Functions tried per family, and entries of their table: all of them up to 1,700 different lengths.
-_FUNCTIONS = 600
-_TABLE_ENTRIES = 2**20
+# Functions tried per family, and entries of their table: all of them up to about 900 different lengths.
+_FUNCTIONS = 300
+_TABLE_ENTRIES = 2**18
 
 # Below this, no product or sum of the dual feasible functions can leave int64.
 _DUAL_LIMIT = 2**50
@@ -23,7 +22,7 @@ _REDUCED_SAMPLES = 20_000
 
 
 def bin_lower_bound(
-    lengths: Int64Array, capacity: int, max_items: int | None = None, enough: int | None = None
+    lengths: Int64Array, capacity: int, max_items: int | None = None, *, quick: bool = False
 ) -> tuple[int, str]:
     """The largest of the bounds here, and which one it is.
 
@@ -31,28 +30,22 @@ def bin_lower_bound(
         lengths: int64[N], at least 0, their sum below 2**62; those above `capacity` count as one bin each.
         capacity: most tokens in one bin, at least 1.
         max_items: most samples in one bin; None: no limit.
-        enough: a bound this large needs no better one, so that slower ones are not computed; None: all are.
+        quick: only the bounds "tokens", "max_items" and "martello_toth", which take no longer than a sort.
 
     Returns:
         The bound and the name of what binds: "tokens" (their sum), "max_items", "martello_toth", "dual_feasible" or
         "reduction"; where several bounds are equal, the one named first.
     """
     single = int(np.count_nonzero(lengths > capacity))
-    bounds: list[tuple[str, Callable[[], int]]] = [("tokens", lambda: continuous_bound(lengths, capacity))]
+    bounds = {"tokens": continuous_bound(lengths, capacity)}
     if max_items is not None:
-        bounds.append(("max_items", lambda: single + _ceil_div(len(lengths) - single, max_items)))
-    bounds += [
-        ("martello_toth", lambda: martello_toth_bound(lengths, capacity)),
-        ("dual_feasible", lambda: dual_feasible_bound(lengths, capacity)),
-        ("reduction", lambda: reduction_bound(lengths, capacity)),
-    ]
-    best, best_name = -1, ""
-    for name, bound in bounds:
-        if enough is None or best < enough:
-            bins = bound()
-            if bins > best:
-                best, best_name = bins, name
-    return best, best_name
+        bounds["max_items"] = single + _ceil_div(len(lengths) - single, max_items)
+    bounds["martello_toth"] = martello_toth_bound(lengths, capacity)
+    if not quick:
+        bounds["dual_feasible"] = dual_feasible_bound(lengths, capacity)
+        bounds["reduction"] = reduction_bound(lengths, capacity)
+    name = max(bounds, key=lambda each: bounds[each])
+    return bounds[name], name
 
 
 def continuous_bound(lengths: Int64Array, capacity: int) -> int:
@@ -112,7 +105,7 @@ def _rounded_up_bound(values: Int64Array, counts: Int64Array, capacity: int, mos
     k = np.arange(1, most + 1)[:, None]
     parts = (k + 1) * values
     whole = parts // capacity
-    sums = np.where(parts == whole * capacity, k, k + 1) * whole @ counts
+    sums = (np.where(parts == whole * capacity, k, k + 1) * whole) @ counts
     return int((-(-sums // (k * (k + 1))[:, 0])).max())
 
 

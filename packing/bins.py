@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from packing._checks import Int64Array, integer, integers, one_of, optional_integer, shown
-from packing._fewest_bins import EFFORTS, FILL_SHARE, fewer_bins
+from packing._fewest_bins import EFFORTS, FILL_SHARE, exact_fill, fewer_bins
 from packing._fixed_point import exact_sum
 from packing._kernels import fit, fit_histogram
-from packing.bin_bounds import bin_lower_bound, continuous_bound
+from packing.bin_bounds import bin_lower_bound
 from packing.errors import ConfigError, InfeasibleError
 from packing.partition import descending_order
 
@@ -25,6 +25,7 @@ RULES = ("next_fit", "first_fit", "best_fit", "first_fit_decreasing", "best_fit_
 """Algorithms that place sample after sample."""
 
 ALGORITHMS = (*RULES, "exact_fill", "auto")
+"""Those, and a search for the fewest bins, which "auto" is another name of."""
 
 # A kernel's table over all lengths up to T costs time in T however few samples there are; sorting and searching costs
 # time in n log n. Measured for n = 100 to 100,000, the two cross between T = 30 n and T = 90 n. The answer is the same.
@@ -45,7 +46,7 @@ class PackedBins:
         items: int32[N], read-only; sample indices, inside a bin in the order in which they were placed.
         capacity: the token cap of every bin.
         tokens: the sum of all lengths.
-        lower_bound: no packing has fewer bins; None: not computed (only "auto" does).
+        lower_bound: no packing has fewer bins; None: not computed (only "exact_fill" and "auto" do).
         bound_name: what asks for that many: "min_bins" or a name that `packing.bin_bounds.bin_lower_bound` gives.
     """
 
@@ -96,16 +97,15 @@ def pack(
         capacity: most tokens in one bin, at least 1.
         algorithm: "next_fit" (only the newest bin is open), "first_fit" (the lowest-numbered bin with room), "best_fit"
             (the fullest bin with room, the lowest-numbered among equals); each takes the samples as they come. The
-            "..._decreasing" forms take them by length descending, equal lengths by index. "exact_fill" fills one bin after
-            another, each by the longest sample left and those that leave the least room beside it. "auto" takes the
-            better of "best_fit_decreasing" and "exact_fill" and searches for fewer bins, until a lower bound is met or
-            `effort` is used up; on 10**6 samples that is 20 to 100 times the time of "best_fit_decreasing". Neither
-            ever has more bins than "best_fit_decreasing": where that has as few, its bins are the answer.
+            "..._decreasing" forms take them by length descending, equal lengths by index. "exact_fill" takes the
+            better of "best_fit_decreasing" and of filling one bin after another, each by the longest sample left and
+            those that leave the least room beside it, and then searches for fewer bins, until a lower bound proves that
+            there are none or `effort` is used up. "auto" is whatever finds the fewest, today "exact_fill".
         max_items: most samples in one bin; None: no limit.
         min_bins: fewest bins; samples placed last get bins of their own where fewer would do. None: no minimum.
         oversized: "error", or "single": a sample longer than `capacity` gets a bin of its own.
-        effort: of "exact_fill" and "auto": "fast", "normal" or "thorough", or a positive number of steps, about a
-            nanosecond each: so many at most, however long they take.
+        effort: of "exact_fill" and "auto": how much is tried where no lower bound is met, "fast", "normal" (some 50
+            ms), "thorough" (some seconds) or a positive number of steps of about a nanosecond. A count, never a time.
 
     Returns:
         The bins in the order in which they were opened; those of a search by their longest sample.
@@ -123,9 +123,9 @@ def pack(
     total = exact_sum(tokens)
     if total >= _TOTAL_LIMIT:
         raise ConfigError(f"`lengths` must add up to less than 2**62, but got {total}.")
-    steps = effort_steps("effort", effort)
+    steps = effort_steps("effort", effort, len(tokens))
     bound = name = None
-    if algorithm == "auto":
+    if algorithm not in RULES:
         offsets, items, bound, name = fit_fewest(tokens, capacity, min_bins, max_items, oversized, steps)
     else:
         offsets, items = fit_bins(tokens, None, capacity, algorithm, min_bins, max_items, oversized, steps)
@@ -133,14 +133,18 @@ def pack(
     return PackedBins(offsets, items, capacity, total, bound, name)
 
 
-def effort_steps(name: str, effort: Any) -> int:
-    """The number of steps of an effort given by name or as a number; a ConfigError for anything else."""
+def effort_steps(name: str, effort: Any, num_samples: int) -> int:
+    """The number of steps of an effort given by name or as a number; a ConfigError for anything else.
+
+    What a name stands for is less below 64 samples, in proportion to the number of pairs of them: there are fewer
+    packings to try.
+    """
     if isinstance(effort, str):
         if effort not in EFFORTS:
             raise ConfigError(
                 f"`{name}` must be {', '.join(map(repr, EFFORTS))} or a positive integer, but got {shown(effort)}."
             )
-        return EFFORTS[effort]
+        return EFFORTS[effort] * min(num_samples**2, 64**2) // 64**2
     return integer(name, effort, minimum=1, maximum=2**62)
 
 
@@ -179,10 +183,7 @@ def fit_bins(
     limits = _checked_limits(tokens, capacity, min_bins, max_items, oversized)
     if kind == "best_fit_decreasing":
         return _best_fit_decreasing(tokens, *limits)
-    if kind == "exact_fill":
-        start = _best_fit_decreasing(tokens, limits[0], 0, *limits[2:])
-        return _improve(start, tokens, *limits, continuous_bound(tokens, limits[0]), max_steps // FILL_SHARE, 0)
-    if kind == "auto":
+    if kind in ("exact_fill", "auto"):
         return fit_fewest(tokens, capacity, min_bins, max_items, oversized, max_steps)[:2]
     if kind == "first_fit_decreasing":
         order = descending_order(tokens)
@@ -201,7 +202,7 @@ def fit_fewest(
 ) -> tuple[Int32Array, Int32Array, int, str]:
     """As few bins as best-fit decreasing, exact fill and a search find, and a lower bound.
 
-    Args: as in `fit_bins`; `tokens` are positive, and `min_bins` is also where the search may stop.
+    Args: as in `fit_bins`; `tokens` are positive. With `min_bins` bins nothing more is tried.
 
     Returns:
         offsets int32[K+1], items int32[N], the lower bound on the number of bins and its name.
@@ -210,11 +211,46 @@ def fit_fewest(
         InfeasibleError: as in `fit_bins`.
     """
     limits = _checked_limits(tokens, capacity, min_bins, max_items, oversized)
-    start = _best_fit_decreasing(tokens, limits[0], 0, *limits[2:])
-    bound, name = bin_lower_bound(tokens, limits[0], max_items, enough=len(start[0]) - 1)
-    if limits[1] > bound:
-        bound, name = limits[1], "min_bins"
-    return *_improve(start, tokens, *limits, bound, max_steps // FILL_SHARE, max_steps), bound, name
+    cap, fewest, most_items, _ = limits
+    offsets, items = _best_fit_decreasing(tokens, cap, 0, *limits[2:])
+    num_bins = len(offsets) - 1
+    bound, name = bin_lower_bound(tokens, cap, max_items, quick=True)
+    if num_bins <= max(bound, fewest):
+        offsets, items = _best_fit_decreasing(tokens, *limits) if num_bins < fewest else (offsets, items)
+        return offsets, items, *max((bound, name), (fewest, "min_bins"), key=lambda one: one[0])
+    order = descending_order(tokens)
+    ordered = tokens[order]
+    alone = int(np.count_nonzero(ordered > cap))  # oversized samples, in the first bins
+    ordered = ordered[alone:]
+    divisor = int(np.gcd.reduce(ordered))
+    columns = ordered // divisor, cap // divisor, most_items
+    bin_of = np.empty(len(tokens), np.int32)
+    bin_of[items] = np.repeat(np.arange(num_bins, dtype=np.int32), np.diff(offsets))
+    bins = bin_of[order][alone:] - alone
+    filled = exact_fill(*columns, max_steps // FILL_SHARE)
+    if filled.max() < bins.max():
+        bins = filled
+    if bins.max() + 1 + alone > max(bound, fewest):
+        bound, name = bin_lower_bound(tokens, cap, max_items)
+    if fewest > bound:
+        bound, name = fewest, "min_bins"
+    if bins.max() + 1 + alone > bound:
+        bins = fewer_bins(*columns, bins, bound - alone, max_steps)
+    bin_of[order] = np.concatenate((np.arange(alone, dtype=np.int32), bins + alone))
+    return *_grouped(bin_of, order, fewest), bound, name
+
+
+def _grouped(bin_of: Int32Array, order: Int32Array, min_bins: int) -> tuple[Int32Array, Int32Array]:
+    """The bins as lists; where there are fewer than `min_bins`, the shortest samples that share one leave it."""
+    num_bins = int(bin_of.max()) + 1
+    if num_bins < min_bins:
+        shares = np.ones(len(order), np.bool_)
+        shares[np.unique(bin_of[order], return_index=True)[1]] = False
+        bin_of[order[np.flatnonzero(shares)[num_bins - min_bins :]]] = np.arange(num_bins, min_bins)
+        num_bins = min_bins
+    offsets, items = np.empty(num_bins + 1, np.int32), np.empty(len(order), np.int32)
+    fit.group_by_bin(bin_of, order, num_bins, offsets, items)
+    return offsets, items
 
 
 def _checked_limits(
@@ -232,38 +268,6 @@ def _checked_limits(
     if min_bins is not None and len(tokens) < min_bins:
         raise InfeasibleError(f"{min_bins} non-empty bins need as many samples, but there are only {len(tokens)}.")
     return cap, min_bins or 0, max_items or 0, oversized == "single"
-
-
-def _improve(
-    start: tuple[Int32Array, Int32Array], tokens: Int64Array, capacity: int, min_bins: int, max_items: int,
-    oversized: bool, bound: int, fill_steps: int, max_steps: int,
-) -> tuple[Int32Array, Int32Array]:  # fmt: skip
-    """The bins of best-fit decreasing, improved by `fewer_bins` down to `bound` bins; at least `min_bins` of them."""
-    offsets, items = start
-    num_bins, fewest = len(offsets) - 1, max(bound, min_bins)
-    if num_bins <= fewest:
-        return _best_fit_decreasing(tokens, capacity, min_bins, max_items, oversized)
-    order = descending_order(tokens)
-    placed = tokens[order]
-    alone = int(np.count_nonzero(placed > capacity))  # the first bins, one sample each
-    bin_of = np.empty(len(tokens), np.int32)
-    bin_of[items] = np.repeat(np.arange(num_bins, dtype=np.int32), np.diff(offsets))
-    bins = bin_of[order]
-    bins[alone:] = alone + fewer_bins(
-        placed[alone:], capacity, max_items, bins[alone:] - alone, fewest - alone, fill_steps, max_steps
-    )
-    found = int(bins.max()) + 1
-    if found == num_bins:
-        return offsets, items
-    if found < min_bins:  # the shortest samples that share a bin get bins of their own
-        shares = np.ones(len(tokens), np.bool_)
-        shares[np.unique(bins, return_index=True)[1]] = False
-        bins[np.flatnonzero(shares)[found - min_bins :]] = np.arange(found, min_bins)
-        found = min_bins
-    bin_of[order] = bins
-    offsets = np.empty(found + 1, np.int32)
-    fit.group_by_bin(bin_of, order, found, offsets, items)
-    return offsets, items
 
 
 def _best_fit_decreasing(

@@ -59,14 +59,15 @@ def lower_bound(problem: Problem, *, reached: int | None = None, effort: int = 1
         return Bound(0, "mean", "there is no work to balance", 1.0)
     ideal = _ideal(problem)
     floor = max(1.0, float(best.score / ideal)) if ideal else 1.0
-    why = best.why if best.name == "mean" else f"{best.why}: no layout can do better than {floor:.4g}x the mean"
+    than = "equal packs" if problem.objective.name == "pipeline" else "the mean"
+    why = best.why if best.name == "mean" else f"{best.why}: no layout can do better than {floor:.4g}x {than}"
     return Bound(best.score, best.name, why, floor)
 
 
 def _terms(problem: Problem, reached: int | None, effort: int) -> Iterator[Term]:
     objective = problem.objective
     if objective.name == "rounds":
-        return round_terms(problem)
+        return round_terms(problem, effort)
     if objective.name == "pipeline":
         return pipeline_terms(problem, reached, effort)
     if objective.name == "components" and problem.components is not None:

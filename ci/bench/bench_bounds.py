@@ -67,11 +67,11 @@ def instance(kind: Kind, name: str, generator: np.random.Generator) -> Problem:
     """Consecutive samples of a random place in the file, cut at the cap; a sample costs tokens * (tokens + LINEAR)."""
     lengths, bins = lengths_of(name), kind.ranks * kind.rounds
     count = round(bins * kind.per_pack)
-    start = int(generator.integers(0, lengths.size - 40 * count))
-    tokens = np.minimum(lengths[start : start + count], CAPS[name])
+    from_here = np.roll(lengths, -int(generator.integers(lengths.size)))
+    tokens = np.minimum(from_here[:count], CAPS[name])
     capacity: int | None = None
     if kind.full:
-        tokens, capacity = dealt_into_full_packs(lengths[start : start + 40 * count], CAPS[name] // 4, bins)
+        tokens, capacity = dealt_into_full_packs(from_here, CAPS[name] // 4, bins)
     elif kind.fill is not None:
         capacity = max(int(tokens.max()), int(np.ceil(tokens.sum() / bins / kind.fill)))
     cost = tokens * (tokens + LINEAR)
@@ -133,6 +133,7 @@ def measure(wanted: int, seconds: float) -> list[tuple[str, Problem, int]]:
                 tried[kind.name] += 1
                 if best is not None:
                     proven.append((kind.name, problem, best))
+        print(f"{sum(tried.values())} tried, {len(proven)} proven", file=sys.stderr, flush=True)
     print(f"{'kind':36} {'tried':>6} {'proven':>7} {'violations':>11} {'median':>8} {'mean':>8} {'worst':>8}  binding")
     for kind in KINDS:
         rows = [(lower_bound(problem), best) for name, problem, best in proven if name == kind.name]

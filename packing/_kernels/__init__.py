@@ -21,6 +21,7 @@ if backend == "compiled":
         from packing._kernels import _order as order
         from packing._kernels import _reach as reach
         from packing._kernels import _reduce_bins as reduce_bins
+        from packing._kernels import _relieve as relieve
         from packing._kernels import _swap as swap
     except ImportError as error:
         names = os.listdir(os.path.dirname(__file__))
@@ -47,6 +48,7 @@ elif backend == "reference":  # for a type checker the same names twice, for who
         order,
         reach,
         reduce_bins,
+        relieve,
         swap,
     )
 else:
@@ -65,5 +67,6 @@ __all__ = [
     "order",
     "reach",
     "reduce_bins",
+    "relieve",
     "swap",
 ]

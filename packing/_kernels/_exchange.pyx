@@ -39,6 +39,7 @@ def exchange(
     const uint8_t[::1] locked,  # IN uint8[E]: 1: the entry stays on its rank; or uint8[0]
     const int64_t[::1] capacity,  # IN int64[K]
     const int64_t[::1] budgets,  # IN int64[B]
+    int64_t rank_budgets,  # how many of them, the last ones, are caps of a whole rank
     const int64_t[::1] pad_cost,  # IN int64[max capacity + 1], or int64[0]: none
     int64_t ranks,
     int64_t bins_per_rank,
@@ -71,6 +72,8 @@ def exchange(
             raise ValueError("count, forbid and locked must be empty or have one value per entry")
     if workspace.shape[0] < exchange_workspace(num_entries, num_bins, budgets.shape[0]):
         raise ValueError("the workspace is too small")
+    if not 0 <= rank_budgets <= budgets.shape[0]:
+        raise ValueError("rank_budgets must be 0 to the number of budgets")
     if not BY_LARGEST <= mode <= BY_EVERY or not 1 <= depth <= 3:
         raise ValueError("mode must be one of the three modes and depth 1 to 3")
     for i in range(num_entries):
@@ -83,6 +86,7 @@ def exchange(
     state.num_units = num_bins // state.bins_per_unit
     state.stride = round_size if mode == BY_ROUNDS else state.num_units if mode == BY_LARGEST else 1
     state.num_budgets, state.max_items, state.equal_count = budgets.shape[0], max_items, equal_count
+    state.rank_budgets = rank_budgets
     state.weight = 0 if mode == BY_ROUNDS else weight
     state.target = target
     state.cost, state.tokens, state.capacity, state.bin_of = &cost[0], &tokens[0], &capacity[0], &bin_of[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 STEPS_PER_BIN = 2048
-"""Samples tried for one bin beyond the first descent: most bins take a few dozen, and the rest rarely gain from more."""
+"""Samples tried for one bin beyond the first descent: most bins take a few dozen, the rest rarely gain from more."""
 
 
 def fill_workspace(num_samples: int, num_classes: int) -> int:
@@ -30,9 +30,9 @@ def fill(
     """Fills bins one after another and returns their number.
 
     Each bin takes the longest sample left, and with it the samples that leave the least room. They are searched depth
-    first, longest first, so that of equally full bins the one with the longest samples comes first and is kept. A search
-    ends when the bin is full (or takes all that is left), when every way was tried, or at the end of a descent after
-    STEPS_PER_BIN samples for this bin or `max_steps` for all bins have been put in on trial.
+    first, longest first, so that of equally full bins the one with the longest samples comes first and is kept. A
+    search ends when the bin is full (or takes all that is left), when every way was tried, or at the end of a descent
+    after STEPS_PER_BIN samples for this bin or `max_steps` for all bins have been put in on trial.
     """
     left = [int(count) for count in counts]
     sizes = [int(length) for length in lengths]

@@ -124,7 +124,7 @@ class _State:
         self.stuck = 0
 
     def close(self) -> bool:
-        """Puts all loose samples into two new bins; False, and nothing has changed but the order, where they do not fit."""
+        """Puts all loose samples into two new bins; False, and only their order has changed, where they do not fit."""
         if self.sum(self.loose) > 2 * self.capacity:
             return False
         pool = self.draw_loose(POOL)
@@ -139,7 +139,7 @@ class _State:
         return True
 
     def spill_least_full(self) -> None:
-        """The three bins with the fewest tokens (lowest number on ties) become loose; the last bin takes their number."""
+        """The three bins with the fewest tokens (lowest number on ties) become loose; the last bin takes the number."""
         for _ in range(_SPILLED):
             least = min(range(len(self.bins)), key=lambda b: self.sum(self.bins[b]))
             self.loose += self.bins[least]

@@ -15,6 +15,7 @@ from packing.algorithms.exchange import Exchanges
 from packing.algorithms.level_multifit import level_multifit
 from packing.algorithms.multifit import combine
 from packing.algorithms.placement import lpt_score, place
+from packing.algorithms.repair import repaired_layout
 from packing.assignment import Assignment
 from packing.audit import is_valid
 from packing.bounds import lower_bound
@@ -79,27 +80,28 @@ class Auto:
     def _solve(self, problem: Problem) -> Assignment | None:
         if problem.num_samples < problem.num_bins:
             return None
-        return _Portfolio(problem).solve(checks_of(self.effort, problem.num_samples))
+        return _Portfolio(problem, self.effort).solve()
 
 
 class _Portfolio:
     """What is known about one problem with a fixed number of bins: its order, its bound and the best layout so far."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, effort: Effort) -> None:
         self.problem = problem
+        self.effort = effort
         self.order = descending_order(problem.cost, problem.tokens)
         self.target = lower_bound(problem).score
         self.best: Assignment | None = None
         self.score = 0
 
-    def solve(self, checks: int) -> Assignment | None:
+    def solve(self) -> Assignment | None:
         for start in self._starts():
             if start is not None:
                 self._offer(start)
             if self._done():
                 return self.best
         if self.best is not None:
-            self._improve(self.best, checks)
+            self._improve(self.best, checks_of(self.effort, self.problem.num_samples))
         return self.best
 
     def _done(self) -> bool:
@@ -125,6 +127,8 @@ class _Portfolio:
         if self.best is None or problem.objective.name == "rounds" or self._gap() > 1e-3:
             yield level_multifit(problem, self.order, start=self.best)
         if self.best is None:
+            yield repaired_layout(problem)
+        if self.best is None:
             yield problem.reference
 
     def _gap(self) -> float:
@@ -145,6 +149,8 @@ class _Portfolio:
         if problem.bins_per_rank == 1:
             layout = place(problem, score=lpt_score(problem), max_items=problem.num_samples // problem.ranks)
             yield layout if layout is not None and is_valid(problem, layout) else None
+        if self.best is None:
+            yield repaired_layout(problem)
         if self.best is None:
             yield problem.reference
 

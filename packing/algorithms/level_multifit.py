@@ -20,6 +20,7 @@ __all__ = ["LevelMultifit", "level_multifit"]
 
 _STEPS = 16
 _PROFILES = 3
+_FEW = 24  # entries in a unit; with more of them best fit by cost hardly ever beats the density rule
 _FIRST_STRIDE = 11  # one part in 2**11 of the level, each further stride four times as long
 _PRECISION = 14  # a bisection ends where one part in 2**14 of the level is left: less than what single samples decide
 
@@ -107,12 +108,16 @@ def _ceiling(search: LevelSearch, profile: _Profile, score: int) -> int:
 
 
 def _fits(search: LevelSearch, profile: _Profile, mu: int) -> bool:
-    """Tries one mu: whether everything stays below the levels."""
+    """Tries one mu, by density, else with few entries in a unit by best fit: whether everything stays below."""
     levels = np.full(search.num_units, mu, np.int64)
     outliers = np.repeat(np.asarray(profile.outliers, np.int64), search.round_size)
     levels[: outliers.size] = np.maximum(outliers, mu)
-    excess = search.attempt(levels, _kernels.level_fit.DENSITY)
-    return excess is not None and excess <= 0
+    few = search.order.size < _FEW * search.num_units
+    for rule in (_kernels.level_fit.DENSITY, _kernels.level_fit.BEST_FIT)[: 1 + few]:
+        excess = search.attempt(levels, rule)
+        if excess is not None and excess <= 0:
+            return True
+    return False
 
 
 def _lifted(profile: _Profile, rounds: int) -> _Profile:
@@ -158,11 +163,12 @@ class LevelMultifit:
     that the other packs of these rounds hold cost for free; all other rounds share one level, the smallest that a
     bisection finds. Entries are placed by cost descending into the bin, among those where they stay below the level,
     that has the most slack below its level per token of room: long samples go where much cost is wanted and little
-    room is left. The best layout by the problem's objective is taken, those that exceed a level included.
+    room is left. Where that exceeds a level and units hold few samples, best fit by cost is tried as well. The best
+    layout by the problem's objective is taken, those that exceed a level included.
 
     Levels are of packs under the objective `rounds`, else of ranks. With a single round it is MULTIFIT under caps.
-    Where every level runs into a dead end, tokens come first: placement that overflows, repaired, then best-fit and
-    first-fit decreasing.
+    Where every level runs into a dead end, tokens come first: placement that overflows, repaired, then best fit, first
+    fit and worst fit, longest sample first.
 
     Args:
         steps: most levels tried for each of at most three numbers of outlier rounds; at least 1.

@@ -14,6 +14,7 @@ from packing.algorithms.fitting import BestFitDecreasing, FirstFitDecreasing
 from packing.algorithms.level_multifit import LevelMultifit, level_multifit
 from packing.algorithms.multifit import Combine, combine
 from packing.algorithms.placement import LPT
+from packing.assignment import Assignment
 from packing.audit import first_violation, is_valid
 from packing.partition import descending_order
 from packing.problem import Problem
@@ -63,6 +64,17 @@ def test_a_layout_exists_wherever_decreasing_fits_find_one(problem):
     packings = [rule().assign(problem) for rule in (BestFitDecreasing, FirstFitDecreasing)]
     assume(any(layout is not None and is_valid(problem, layout) for layout in packings))
     assert level_multifit(problem) is not None
+
+
+@pytest.mark.parametrize("solve", [combine, level_multifit])
+def test_a_start_is_improved(solve):
+    """With one round and with several, whatever the objective."""
+    costs = [5, 5, 4, 4, 3, 3, 3, 3]
+    for objective in ("makespan", "balance", "rounds"):
+        for size in (2, 4):
+            problem = Problem(costs, costs, 4, capacity=20, round_size=size, objective=objective)
+            start = Assignment.from_bins([[0, 1, 2], [3, 4], [5, 6], [7]])
+            assert problem.score(solve(problem, start=start)) < problem.score(start)
 
 
 def test_multifit_repairs_what_lpt_gets_wrong():
