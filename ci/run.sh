@@ -39,6 +39,7 @@ step "benchmarks, short form: answers and ratios, on the release build"
 for benchmark in ci/bench/bench_*.py; do
   PYTHONPATH="$scratch/release" "$python" "$benchmark" --quick
 done
+PYTHONPATH="$scratch/release" "$python" ci/bench/suite.py --quick
 
 step "sanitizers, short form"
 bash ci/sanitize.sh --quick

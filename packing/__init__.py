@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from packing.planner import Planner
     from packing.problem import Problem
     from packing.records import PackingConstraints, SampleKey, SampleMetadata, WorkloadCost
+    from packing.rounds import schedule_rounds
 
 # Loaded on first use: importing the package costs next to nothing and pulls in neither pluggy nor any plugin.
 _HOME = {
@@ -49,6 +50,7 @@ _HOME = {
     "WorkloadCost": "records",
     "karmarkar_karp": "partition",
     "pack": "bins",
+    "schedule_rounds": "rounds",
 }
 
 __all__ = [
@@ -73,6 +75,7 @@ __all__ = [
     "__version__",
     "karmarkar_karp",
     "pack",
+    "schedule_rounds",
 ]
 
 

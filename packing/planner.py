@@ -31,7 +31,7 @@ from packing.audit import audit, check_unchanged, inputs_of
 from packing.bounds import lower_bound
 from packing.errors import ConfigError
 from packing.gate import decide
-from packing.objectives import Objective, get_objective
+from packing.objectives import Objective, get_objective, rank_loads
 from packing.plan import Plan
 from packing.problem import Problem
 from packing.registry import Resolved, resolve_algorithm, resolve_estimator
@@ -82,7 +82,7 @@ class Planner:
     data_parallel_size: int
     seq_len: int | None = None
     local_batch_size: int | None = None
-    algorithm: Any = "lpt"
+    algorithm: Any = "auto"
     estimator: Any = None
     objective: str | Mapping[str, Any] | None = None
     min_balance_gain: float = 0.0
@@ -264,7 +264,7 @@ class Planner:
     ) -> Plan:
         objective = problem.objective
         keeps_order = getattr(self._algorithm.instance, "keeps_order", False)
-        if candidate is not None and objective.name == "rounds" and not keeps_order:
+        if candidate is not None and not keeps_order:
             candidate = into_rounds(problem, candidate)
         score = problem.delivered_score if records is None else partial(records.score, problem)
         after = None if candidate is None else score(candidate)
@@ -295,7 +295,7 @@ class Planner:
             fixed_costs=_frozen(problem.cost[by_position]),
             cost_exponent=problem.cost_exponent,
             pack_loads=_frozen(problem.pack_loads(layout)),
-            bound=lower_bound(problem),
+            bound=lower_bound(problem, reached=_bounded_score(problem, layout)),
             comparison=comparison(problem, batch, self.baseline),
             decision=decision,
             config_fingerprint=self.config_fingerprint,
@@ -304,6 +304,13 @@ class Planner:
             objective_parameters=objective.parameters,
             component_loads=problem.component_loads(layout),
         )
+
+
+def _bounded_score(problem: Problem, layout: Assignment) -> int:
+    """What the lower bound is on: the objective, or the largest rank load under one that is no load."""
+    if problem.objective.additive:
+        return problem.delivered_score(layout)
+    return int(rank_loads(problem.pack_loads(layout), problem.ranks).max())
 
 
 def _frozen(array: Any) -> Any:

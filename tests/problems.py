@@ -15,8 +15,8 @@ from packing.assignment import Assignment
 from packing.problem import BinState, Problem
 
 BUILTINS = (
-    "lpt", "feasible_lpt", "kk", "combine", "level_multifit", "equal_count", "first_fit", "first_fit_decreasing",
-    "best_fit_decreasing", "next_fit", "none",
+    "auto", "lpt", "exchange", "feasible_lpt", "kk", "combine", "level_multifit", "equal_count", "first_fit",
+    "first_fit_decreasing", "best_fit_decreasing", "exact_fill", "next_fit", "none",
 )  # fmt: skip
 
 

@@ -43,14 +43,19 @@ class Bar:
     limit: float
 
     def holds(self, value: float, room: float) -> bool:
-        """Whether the figure is good enough; shares are to be reached, all else is not to be exceeded."""
+        """Whether the figure is good enough; shares are to be reached, all else is not to be exceeded.
+
+        Args:
+            room: 1, or more where few instances are measured, beside other things.
+        """
         if self.figure.startswith("share"):
-            return value >= self.limit
+            return value >= self.limit - 0.04 * (room - 1)
         return value <= self.limit * (room if "_ms" in self.figure else 1.0)
 
 
 BARS = (
     Bar("no_cap", "n/k = 4", "gap_median", 1e-3),
+    Bar("no_cap", "", "over_best_known_max", 5e-4),
     Bar("no_cap", "n/k = 16", "gap_median", 2e-6),
     Bar("no_cap", "n/k = 100", "gap_median", 1e-7),
     Bar("pcmax", "", "share_optimal", 0.92),
@@ -95,7 +100,7 @@ def measure(instance: Instance, algorithm: Resolved, lpt: Resolved) -> Row:
     row = Row(instance, set(instance.labels), "unsupported", {})
     if not problem.needs() <= algorithm.capabilities:
         return row
-    layout, row.figures["cpu_ms"] = timed(algorithm, problem)
+    layout, row.figures["cpu_ms"] = timed(algorithm, problem, 1 if instance.family == "constraints" else 3)
     if layout is None:
         layout = problem.reference
     if layout is None:
@@ -120,10 +125,10 @@ def measure(instance: Instance, algorithm: Resolved, lpt: Resolved) -> Row:
     return row
 
 
-def timed(algorithm: Resolved, problem: Problem) -> tuple[Assignment | None, float]:
-    """The layout, and the CPU milliseconds of one call: the minimum of three where calls are short."""
+def timed(algorithm: Resolved, problem: Problem, repeat: int) -> tuple[Assignment | None, float]:
+    """The layout, and the CPU milliseconds of one call: the minimum of a few where calls are short."""
     best, spent = float("inf"), 0.0
-    for _ in range(3):
+    for _ in range(repeat):
         start = time.process_time()
         layout = solve(algorithm, problem)
         took = time.process_time() - start
@@ -161,7 +166,9 @@ def add_figures(row: Row, problem: Problem, solved: Problem, layout: Assignment)
         figures["gap"] = value / bound - 1
     if optimum is not None:
         figures["over_optimum"] = value / optimum - 1
-    if problem.reference is not None:
+    if row.instance.best_known is not None:
+        figures["over_best_known"] = value / row.instance.best_known - 1
+    if problem.reference is not None and solved.score(problem.reference) > bound:
         figures["improved"] = float(value < solved.score(problem.reference))
     if family == "no_cap" and name != "mean":
         # Whatever balances meets a bound that one sample sets; only the mean tells solvers apart.
@@ -192,7 +199,7 @@ def summary(rows: list[Row]) -> dict[str, float]:
     def values(name: str) -> np.ndarray:
         return np.array([row.figures[name] for row in rows if name in row.figures])
 
-    for name in ("gap", "over_optimum", "more_bins", "change", "cpu_ms"):
+    for name in ("gap", "over_optimum", "over_best_known", "more_bins", "change", "cpu_ms"):
         found = values(name)
         if found.size:
             made |= {f"{name}_median": float(np.median(found)), f"{name}_max": float(found.max())}
@@ -224,7 +231,9 @@ def report(family: str, label: str, made: dict[str, float]) -> None:
             value = made.get(f"{figure}_{part}")
             cells.append(f"{value * scale:9.3g}" if value is not None else " " * 9)
     others = [
-        f"{key} {value:.4g}" for key, value in made.items() if key.startswith(("share", "more_bins_max", "change"))
+        f"{key} {value:.4g}"
+        for key, value in made.items()
+        if key.startswith(("share", "more_bins_max", "change", "over_best"))
     ]
     print(f"{name:<44}", *cells, " ", ", ".join(others), flush=True)
 

@@ -10,6 +10,7 @@ backend = os.environ.get("PACKING_KERNELS", "compiled")
 
 if backend == "compiled":
     try:
+        from packing._kernels import _exact_fill as exact_fill
         from packing._kernels import _exchange as exchange
         from packing._kernels import _feasible as feasible
         from packing._kernels import _fit as fit
@@ -19,6 +20,7 @@ if backend == "compiled":
         from packing._kernels import _level_fit as level_fit
         from packing._kernels import _order as order
         from packing._kernels import _reach as reach
+        from packing._kernels import _reduce_bins as reduce_bins
         from packing._kernels import _relieve as relieve
         from packing._kernels import _swap as swap
     except ImportError as error:
@@ -35,6 +37,7 @@ if backend == "compiled":
         ) from error
 elif backend == "reference":  # for a type checker the same names twice, for whoever calls them one of the two
     from packing._reference import (  # type: ignore[no-redef]
+        exact_fill,
         exchange,
         feasible,
         fit,
@@ -44,6 +47,7 @@ elif backend == "reference":  # for a type checker the same names twice, for who
         level_fit,
         order,
         reach,
+        reduce_bins,
         relieve,
         swap,
     )
@@ -52,6 +56,7 @@ else:
 
 __all__ = [
     "backend",
+    "exact_fill",
     "exchange",
     "feasible",
     "fit",
@@ -61,6 +66,7 @@ __all__ = [
     "level_fit",
     "order",
     "reach",
+    "reduce_bins",
     "relieve",
     "swap",
 ]

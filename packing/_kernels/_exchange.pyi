@@ -24,6 +24,7 @@ def exchange(
     locked: _Bytes,
     capacity: _Int64,
     budgets: _Int64,
+    rank_budgets: int,
     pad_cost: _Int64,
     ranks: int,
     bins_per_rank: int,

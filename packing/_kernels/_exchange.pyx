@@ -10,7 +10,7 @@ from packing._kernels._exchange_lists cimport MOST_SUBSETS, Subset
 from packing._kernels._exchange_search cimport Search, look_at_bins
 from packing._kernels._exchange_state cimport (
     EVERY, LARGEST, ROUNDS, State, account, apply_exchange, comes_before, draw, excess, exchangeable, insert,
-    keeps_limits, revalue, score_of, unit_of, unlink, value_with,
+    keeps_limits, leaders_of, revalue, score_of, unit_of, unlink, value_with,
 )
 from packing._kernels._typedefs cimport int32_t, int64_t, uint8_t, uint64_t
 
@@ -39,6 +39,7 @@ def exchange(
     const uint8_t[::1] locked,  # IN uint8[E]: 1: the entry stays on its rank; or uint8[0]
     const int64_t[::1] capacity,  # IN int64[K]
     const int64_t[::1] budgets,  # IN int64[B]
+    int64_t rank_budgets,  # how many of them, the last ones, are caps of a whole rank
     const int64_t[::1] pad_cost,  # IN int64[max capacity + 1], or int64[0]: none
     int64_t ranks,
     int64_t bins_per_rank,
@@ -71,6 +72,8 @@ def exchange(
             raise ValueError("count, forbid and locked must be empty or have one value per entry")
     if workspace.shape[0] < exchange_workspace(num_entries, num_bins, budgets.shape[0]):
         raise ValueError("the workspace is too small")
+    if not 0 <= rank_budgets <= budgets.shape[0]:
+        raise ValueError("rank_budgets must be 0 to the number of budgets")
     if not BY_LARGEST <= mode <= BY_EVERY or not 1 <= depth <= 3:
         raise ValueError("mode must be one of the three modes and depth 1 to 3")
     for i in range(num_entries):
@@ -83,6 +86,7 @@ def exchange(
     state.num_units = num_bins // state.bins_per_unit
     state.stride = round_size if mode == BY_ROUNDS else state.num_units if mode == BY_LARGEST else 1
     state.num_budgets, state.max_items, state.equal_count = budgets.shape[0], max_items, equal_count
+    state.rank_budgets = rank_budgets
     state.weight = 0 if mode == BY_ROUNDS else weight
     state.target = target
     state.cost, state.tokens, state.capacity, state.bin_of = &cost[0], &tokens[0], &capacity[0], &bin_of[0]
@@ -279,7 +283,7 @@ cdef bint look_at_units(Search* search, int64_t source, int64_t partner, int64_t
 cdef int kick_and_descend(Search* search, int64_t max_kicks) noexcept nogil:
     """Disturbs the layout a little and improves it again; what ends worse than before is taken back."""
     cdef State* state = search.state
-    cdef int64_t kicks, best = score_of(state), score
+    cdef int64_t kicks, best = score_of(state), score, ties = leaders_of(state), tied
     cdef int status = STUCK
     search.patient = False
     for kicks in range(max_kicks):
@@ -288,10 +292,11 @@ cdef int kick_and_descend(Search* search, int64_t max_kicks) noexcept nogil:
         state.log_length = 0
         kick(state)
         status = descend(search, True)
-        score = score_of(state)
-        if score > best:
+        score, tied = score_of(state), leaders_of(state)
+        if score > best or (score == best and tied > ties):
             take_back(state)
-        best = score if score < best else best
+        else:
+            best, ties = score, tied
         if status == DONE:
             return DONE
     return status

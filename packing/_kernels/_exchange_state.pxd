@@ -13,7 +13,7 @@ cdef enum:
 
 
 cdef struct State:
-    int64_t num_entries, num_bins, slots, num_units, bins_per_unit, num_budgets, max_items, stride, weight, target
+    int64_t num_entries, num_bins, slots, num_units, bins_per_unit, num_budgets, rank_budgets, max_items, stride, weight, target
     int mode
     bint equal_count
     const int64_t* cost
@@ -113,6 +113,14 @@ cdef inline int64_t score_of(const State* state) noexcept nogil:
     return total
 
 
+cdef inline int64_t leaders_of(const State* state) noexcept nogil:
+    """How many units have the largest value."""
+    cdef int64_t count = 1
+    while count < state.num_units and state.value[state.ranked[count]] == state.value[state.ranked[0]]:
+        count += 1
+    return count
+
+
 cdef inline void unlink(State* state, int64_t entry, int64_t b) noexcept nogil:
     cdef int32_t* link = &state.head[b]
     while link[0] != entry:
@@ -189,6 +197,18 @@ cdef inline int64_t footprint(const State* state, const Subset* subset, int64_t 
     return total
 
 
+cdef inline int64_t used_with(const State* state, int64_t b, int64_t other, int64_t budget) noexcept nogil:
+    """What a bin, or for the last budgets its rank, uses before it trades with `other`; no limit inside one rank."""
+    cdef int64_t rank = b // state.slots, total = 0
+    if budget < state.num_budgets - state.rank_budgets:
+        return state.bin_used[b * state.num_budgets + budget]
+    if rank == other // state.slots:
+        return -(<int64_t>1 << 62)
+    for b in range(rank * state.slots, (rank + 1) * state.slots):
+        total += state.bin_used[b * state.num_budgets + budget]
+    return total
+
+
 cdef inline int64_t size_of(const Subset* subset) noexcept nogil:
     return (subset.first >= 0) + (subset.second >= 0) + (subset.third >= 0)
 
@@ -217,9 +237,9 @@ cdef inline bint keeps_limits(
                     return False
     for budget in range(state.num_budgets):
         more = footprint(state, x, budget) - footprint(state, y, budget)
-        if more > 0 and state.bin_used[q * state.num_budgets + budget] + more > state.budgets[budget]:
+        if more > 0 and used_with(state, q, p, budget) + more > state.budgets[budget]:
             return False
-        if more < 0 and state.bin_used[p * state.num_budgets + budget] - more > state.budgets[budget]:
+        if more < 0 and used_with(state, p, q, budget) - more > state.budgets[budget]:
             return False
     return True
 

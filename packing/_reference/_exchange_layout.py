@@ -35,6 +35,7 @@ class Layout:
     budgets: list[int]
     footprints: list[list[int]]
     pad_cost: list[int]
+    rank_budgets: int
     slots: int
     round_size: int
     max_items: int
@@ -75,6 +76,10 @@ class Layout:
     def total(self, column: list[int], b: int) -> int:
         return sum(column[entry] for entry in self.members[b])
 
+    def bins_of_rank(self, b: int) -> list[int]:
+        first = b // self.slots * self.slots
+        return list(range(first, first + self.slots))
+
     def samples(self, entries: Any) -> int:
         return sum(self.count[entry] for entry in entries) if self.count else len(entries)
 
@@ -100,6 +105,10 @@ class Layout:
     def score(self) -> int:
         """What kicks are judged by: the largest value, or the sum of the leaders of the rounds."""
         return sum(self.value[unit] for unit in self.ranked[:: self.stride])
+
+    def leaders(self) -> int:
+        """How many units have the largest value."""
+        return self.value.count(max(self.value))
 
     def move(self, entry: int, goal: int) -> None:
         source = self.bin_of[entry]
@@ -148,9 +157,15 @@ class Layout:
         for budget, limit in enumerate(self.budgets):
             column = [row[budget] for row in self.footprints]
             more = sum(column[entry] for entry in x.entries) - sum(column[entry] for entry in y.entries)
-            if more > 0 and self.total(column, q) + more > limit:
+            if budget < len(self.budgets) - self.rank_budgets:
+                mine, theirs = [p], [q]
+            elif p // self.slots == q // self.slots:
+                continue
+            else:
+                mine, theirs = self.bins_of_rank(p), self.bins_of_rank(q)
+            if more > 0 and sum(self.total(column, b) for b in theirs) + more > limit:
                 return False
-            if more < 0 and self.total(column, p) - more > limit:
+            if more < 0 and sum(self.total(column, b) for b in mine) - more > limit:
                 return False
         return True
 

@@ -26,6 +26,7 @@ def exchange(
     locked: Any,  # IN uint8[E]: 1: the entry stays on its rank; or uint8[0]
     capacity: Any,  # IN int64[K]
     budgets: Any,  # IN int64[B]
+    rank_budgets: int,  # how many of them, the last ones, are caps of a whole rank
     pad_cost: Any,  # IN int64[max capacity + 1], or int64[0]: none
     ranks: int,
     bins_per_rank: int,
@@ -52,9 +53,9 @@ def exchange(
     """
     search = _Search(
         _integers(cost), _integers(tokens), _integers(count), _integers(forbid), _integers(locked), _integers(capacity),
-        _integers(budgets), [_integers(row) for row in footprints], _integers(pad_cost), bins_per_rank, round_size,
-        max_items, equal_count, mode, 0 if mode == BY_ROUNDS else weight, target, depth, num_partners, max_checks,
-        _integers(bin_of),
+        _integers(budgets), [_integers(row) for row in footprints], _integers(pad_cost), rank_budgets,
+        bins_per_rank, round_size, max_items, equal_count, mode, 0 if mode == BY_ROUNDS else weight, target, depth,
+        num_partners, max_checks, _integers(bin_of),
     )  # fmt: skip
     if len(search.cost) < len(search.capacity):
         return NOTHING_HELPS, 0
@@ -164,7 +165,7 @@ class _Search(Layout):
 
     def kick_and_descend(self, max_kicks: int) -> int:
         """Disturbs the layout a little and improves it again; what ends worse than before is taken back."""
-        best, status = self.score(), NOTHING_HELPS
+        best, status = (self.score(), self.leaders()), NOTHING_HELPS
         self.patient = False
         for _ in range(max_kicks):
             if self.checks >= self.max_checks:
@@ -172,7 +173,7 @@ class _Search(Layout):
             self.log.clear()
             self.kick()
             status = self.descend(undoable=True)
-            score = self.score()
+            score = self.score(), self.leaders()
             if score > best:
                 self.take_back()
             best = min(best, score)

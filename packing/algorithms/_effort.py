@@ -13,7 +13,7 @@ __all__ = ["Effort", "checks_of", "effort_of"]
 Effort = str | int
 
 _CHECKS_PER_SAMPLE = {"fast": 128, "normal": 2048, "thorough": 131072}
-_LEAST_SAMPLES = 512
+_LEAST_SAMPLES = 2048
 """Steps with fewer samples get the checks of so many: a hard one needs them, and they take a few milliseconds."""
 
 

@@ -29,6 +29,14 @@ class Entries:
     num_rank_groups: int
     entry_of: Int32Array | None  # entry of each sample, or None: entry = sample
 
+    def total(self, values: Int64Array) -> Int64Array:
+        """int64[E], the sum of int64[N] values of samples over each entry."""
+        if self.entry_of is None:
+            return values
+        sums = np.zeros(self.tokens.size, np.int64)
+        np.add.at(sums, self.entry_of, values)
+        return sums
+
     def layout(self, order: Int32Array, bin_of: Int32Array, num_bins: int) -> Assignment:
         """The samples of every bin, in the order of their entries.
 

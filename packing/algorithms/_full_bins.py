@@ -1,31 +1,49 @@
-"""Layouts where bins are nearly full and placement by cost alone runs into a dead end."""
+"""Layouts where bins are nearly full and placement by cost runs into a dead end."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from packing import _kernels
 from packing.algorithms._levels import LevelSearch
 from packing.algorithms._local_search import within_caps
-from packing.algorithms.fitting import BestFitDecreasing, FirstFitDecreasing
 from packing.assignment import Assignment
 from packing.audit import is_valid
+from packing.objectives import OBJECTIVES
 
 __all__ = ["fit_tokens"]
 
 
 def fit_tokens(search: LevelSearch) -> Assignment | None:
-    """A layout that keeps every limit, with the capacity first and the cost second; None where no way leads to one.
+    """A layout that keeps every limit, with the tokens first and the cost second; None where no way leads to one.
 
-    Placement by density that may overflow, repaired by moves and swaps; else what best-fit or first-fit decreasing
-    packs by tokens alone into as many bins.
+    Placement by density that may overflow, repaired by moves and swaps; else longest first under every limit, into the
+    fullest, the first or the emptiest bin with room (best fit, first fit and worst fit decreasing with as many bins).
     """
+    repaired = _repaired(search)
+    return _longest_first(search) if repaired is None else repaired
+
+
+def _repaired(search: LevelSearch) -> Assignment | None:
     problem = search.problem
     mean = -(-(int(search.entries.cost.sum()) + search.expected_padding) // search.num_units)
-    overflowing = search.place(np.full(search.num_units, mean, np.int64), _kernels.level_fit.DENSITY, may_overflow=True)
-    if overflowing is not None:
-        repaired = within_caps(problem, search.sample_order(), overflowing, swaps_only=False)
-        if repaired is not None and is_valid(problem, repaired):
-            return repaired
-    packings = (rule().assign(problem) for rule in (BestFitDecreasing, FirstFitDecreasing))
-    return next((layout for layout in packings if layout is not None and is_valid(problem, layout)), None)
+    levels = np.full(search.num_units, mean, np.int64)
+    layout = search.place(levels, _kernels.level_fit.DENSITY, may_overflow=True)
+    if layout is None:
+        return None
+    layout = within_caps(problem, search.sample_order(), layout, swaps_only=False)
+    return layout if layout is not None and is_valid(problem, layout) else None
+
+
+def _longest_first(search: LevelSearch) -> Assignment | None:
+    problem = search.problem
+    # With the tokens as cost, a bin's capacity as its level, slack is room.
+    by_tokens = LevelSearch(
+        replace(problem, cost=problem.tokens, pad_cost=None, objective=OBJECTIVES["rounds"], reference=None)
+    )
+    kernel, levels = _kernels.level_fit, problem.capacities()
+    ways = ((levels, kernel.BEST_FIT), (levels, kernel.FIRST_FIT), (np.zeros_like(levels), kernel.FIRST_FIT))
+    layouts = (by_tokens.place(*way) for way in ways)
+    return next((layout for layout in layouts if layout is not None), None)

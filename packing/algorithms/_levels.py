@@ -126,10 +126,10 @@ class LevelSearch:
     def _key(self, loads: Int64Array) -> tuple[int, int]:
         problem = self.problem
         score = problem.objective.score(loads, problem.ranks, problem.bins_per_rank or 1, self.round_size)
+        units = loads.reshape(self.num_units, -1).sum(axis=1)
         if self.round_size == self.num_units:
-            return score, 0
-        units = np.sort(loads.reshape(self.num_units, -1).sum(axis=1))
-        return score, int(units[:: -self.round_size].sum())
+            return score, int(units.max())
+        return score, int(np.sort(units)[:: -self.round_size].sum())
 
     def _layout(self, bin_of: Int32Array) -> Assignment:
         return self.entries.layout(self.order, bin_of, self.problem.num_bins)

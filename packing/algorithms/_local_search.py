@@ -43,6 +43,6 @@ def lower_largest(problem: Problem, order: Int32Array, layout: Assignment) -> As
     steps = 1024 + 16 * problem.num_bins
     _kernels.swap.lower_largest(
         problem.cost[order], problem.tokens[order], problem.capacities(), layout.offsets, items,
-        lower_bound(problem).score, steps, workspace,
+        lower_bound(problem, effort=0).score, steps, workspace,
     )  # fmt: skip
     return Assignment(layout.offsets, order[items])

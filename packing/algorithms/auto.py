@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from packing import _checks
 from packing.algorithms._effort import Effort, checks_of, effort_of
 from packing.algorithms._open_bins import smallest_count
+from packing.algorithms._resplit import can_resplit, packed_below, resplit_pairs
 from packing.algorithms.differencing import KarmarkarKarp
 from packing.algorithms.equal_count import EqualCount
 from packing.algorithms.exchange import Exchanges
@@ -79,27 +80,28 @@ class Auto:
     def _solve(self, problem: Problem) -> Assignment | None:
         if problem.num_samples < problem.num_bins:
             return None
-        return _Portfolio(problem).solve(checks_of(self.effort, problem.num_samples))
+        return _Portfolio(problem, self.effort).solve()
 
 
 class _Portfolio:
     """What is known about one problem with a fixed number of bins: its order, its bound and the best layout so far."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, effort: Effort) -> None:
         self.problem = problem
+        self.effort = effort
         self.order = descending_order(problem.cost, problem.tokens)
         self.target = lower_bound(problem).score
         self.best: Assignment | None = None
         self.score = 0
 
-    def solve(self, checks: int) -> Assignment | None:
+    def solve(self) -> Assignment | None:
         for start in self._starts():
             if start is not None:
                 self._offer(start)
             if self._done():
                 return self.best
         if self.best is not None:
-            self._improve(self.best, checks)
+            self._improve(self.best, checks_of(self.effort, self.problem.num_samples))
         return self.best
 
     def _done(self) -> bool:
@@ -160,12 +162,22 @@ class _Portfolio:
         if problem.capacity is not None:
             room, used = int(problem.capacities().sum()), int(problem.tokens.sum())
             checks *= _FULL_EFFORT if used > room - room // 1000 else 1
+        before = checks
+        by_rounds = problem.objective.name == "rounds"
         few = problem.num_samples <= _MOST_FOR_THREES * problem.num_bins
-        for depth, kicks, share in ((2, False, 2), (3, False, 4), (2, True, 1)):
-            if checks <= 0 or (depth == 3 and not few):
-                continue
-            layout, spent = search.improve(layout, self.target, checks // share, depth=depth, kicks=kicks)
+        phases = [(2, False, 2)] + [(3, False, 4)] * few + [(2, True, 1)] * (not by_rounds)
+        for depth, kicks, share in phases:
+            if kicks and can_resplit(problem, self.score):
+                layout = resplit_pairs(problem, layout, self.target)
+                self._offer(layout)
+                if self._done():
+                    return
+            layout, spent = search.improve(layout, self.target, max(1, checks // share), depth=depth, kicks=kicks)
             checks -= spent
             self._offer(layout)
             if self._done():
                 return
+        if can_resplit(problem, self.score):
+            packed = packed_below(problem, self.target, self.score, 4 * before)
+            if packed is not None:
+                self._offer(packed)

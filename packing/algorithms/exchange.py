@@ -17,7 +17,7 @@ from packing.algorithms.placement import lpt_score, place
 from packing.assignment import Assignment
 from packing.audit import is_valid
 from packing.bounds import lower_bound
-from packing.partition import descending_order
+from packing.partition import Int32Array, descending_order
 from packing.problem import Problem
 
 __all__ = ["Exchange", "Exchanges"]
@@ -52,17 +52,11 @@ class Exchanges:
         self._entries: Entries = entries
         self._order = descending_order(entries.cost, entries.tokens)
         self._first = _first_members(entries)
-        self._tokens = entries.tokens[self._order]
-        self._count = entries.count[self._order] if entries.count.size else entries.count
-        self._footprints = np.ascontiguousarray(entries.footprints[self._order])
-        self._forbid = entries.forbid[self._order] if entries.forbid.size else entries.forbid
-        locked = _locked(entries)
-        self._locked = locked[self._order] if locked.size else locked
-        self._capacities = problem.capacities()
+        self._locked = _locked(entries)
         self._budgets = _NONE64 if problem.budgets is None else problem.budgets
-        self._pad_cost = _NONE64 if problem.pad_cost is None else problem.pad_cost
-        size = _kernels.exchange.exchange_workspace(self._order.size, problem.num_bins, self._budgets.size)
-        self._workspace = np.empty(size, np.uint8)
+        components = 0 if problem.components is None else problem.components.shape[1]
+        size = self._order.size, problem.num_bins, self._budgets.size + components
+        self._workspace = np.empty(_kernels.exchange.exchange_workspace(*size), np.uint8)
 
     def improve(
         self, layout: Assignment, target: int, checks: int, *, depth: int = 2, kicks: bool = False
@@ -76,22 +70,55 @@ class Exchanges:
             depth: most entries on one side of an exchange, 1 to 3.
             kicks: go on where nothing helps, from a slightly disturbed layout.
         """
-        problem, kernel = self.problem, _kernels.exchange
-        name = problem.objective.name
-        mode = {"rounds": kernel.BY_ROUNDS, "balance": kernel.BY_EVERY}.get(name, kernel.BY_LARGEST)
-        weight = problem.objective.stages - 1
-        cost, shift = _within(self._entries.cost[self._order], problem, weight)
-        bin_of = layout.bin_of()[self._first][self._order]
-        _, used = kernel.exchange(
-            cost, self._tokens, self._count, self._footprints, self._forbid, self._locked, self._capacities,
-            self._budgets, self._pad_cost >> shift, problem.ranks,
-            problem.bins_per_rank or 1, problem.round_size or 1, problem.max_items or 0, problem.equal_count, mode,
-            weight, target >> shift, depth, NUM_PARTNERS, MOST_KICKS if kicks else 0, checks, bin_of, self._workspace,
-        )  # fmt: skip
-        by_entry = np.empty_like(bin_of)
-        by_entry[self._order] = bin_of
-        found = self._entries.layout(self._order, by_entry, problem.num_bins)
+        problem, entries = self.problem, self._entries
+        bin_of = layout.bin_of()[self._first]
+        if problem.components is not None:
+            used = self._by_component(problem.components, bin_of, checks, depth, kicks)
+        else:
+            limits = entries.footprints, self._budgets
+            used = self._search(entries.cost, self._order, *limits, bin_of, target, checks, depth, kicks)
+        found = entries.layout(self._order, bin_of, problem.num_bins)
         return (found, used) if problem.score(found) <= problem.score(layout) else (layout, used)
+
+    def _by_component(self, components: Int64Array, bin_of: Int32Array, checks: int, depth: int, kicks: bool) -> int:
+        """Lowers the largest rank in one component after the other, with the largest of all others as a cap."""
+        loads = np.stack([self._entries.total(column) for column in components.T], axis=1)
+        num_components, used = loads.shape[1], 0
+        for turn in range(2 * num_components):
+            sums = np.zeros((self.problem.ranks, num_components), np.int64)
+            np.add.at(sums, bin_of // (self.problem.bins_per_rank or 1), loads)
+            own, others = turn % num_components, np.arange(num_components) != turn % num_components
+            cost = np.ascontiguousarray(loads[:, own])
+            footprints = np.hstack([self._entries.footprints, loads[:, others]])
+            budgets = np.concatenate([self._budgets, sums.max(axis=0)[others]])
+            target = -(-int(cost.sum()) // self.problem.ranks)
+            order, share = descending_order(cost, self._entries.tokens), checks // (2 * num_components)
+            used += self._search(cost, order, footprints, budgets, bin_of, target, share, depth, kicks)
+        return used
+
+    def _search(
+        self, cost: Int64Array, order: Int32Array, footprints: Int64Array, budgets: Int64Array, bin_of: Int32Array,
+        target: int, checks: int, depth: int, kicks: bool,
+    ) -> int:  # fmt: skip
+        """One run of the kernel on entries with this cost; changes `bin_of`, int32[E], and returns the checks."""
+        problem, entries, kernel = self.problem, self._entries, _kernels.exchange
+        mode = {"rounds": kernel.BY_ROUNDS, "balance": kernel.BY_EVERY}.get(problem.objective.name, kernel.BY_LARGEST)
+        weight = problem.objective.stages - 1
+        shift = _halvings(cost, problem, weight)
+        pad_cost = _NONE64 if problem.pad_cost is None else problem.pad_cost >> shift
+        count = entries.count[order] if entries.count.size else entries.count
+        forbid = entries.forbid[order] if entries.forbid.size else entries.forbid
+        locked = self._locked[order] if self._locked.size else self._locked
+        sorted_bins = bin_of[order]
+        _, used = kernel.exchange(
+            cost[order] >> shift, entries.tokens[order], count, np.ascontiguousarray(footprints[order]), forbid, locked,
+            problem.capacities(), budgets, budgets.size - self._budgets.size, pad_cost, problem.ranks,
+            problem.bins_per_rank or 1, problem.round_size or 1,
+            problem.max_items or 0, problem.equal_count, mode, weight, target >> shift, depth, NUM_PARTNERS,
+            MOST_KICKS if kicks else 0, checks, sorted_bins, self._workspace,
+        )  # fmt: skip
+        bin_of[order] = sorted_bins
+        return used
 
 
 def _first_members(entries: Entries) -> npt.NDArray[np.intp]:
@@ -112,11 +139,10 @@ def _locked(entries: Entries) -> npt.NDArray[np.uint8]:
     return locked
 
 
-def _within(cost: Int64Array, problem: Problem, weight: int) -> tuple[Int64Array, int]:
-    """The costs, halved as often as their weighted sum needs to stay below 2**62."""
+def _halvings(cost: Int64Array, problem: Problem, weight: int) -> int:
+    """How often costs must be halved for their weighted sum to stay below 2**62."""
     padding = 0 if problem.pad_cost is None else int(problem.pad_cost.max()) * problem.num_bins
-    shift = max(0, ((exact_sum(cost) + padding) * (weight + 1)).bit_length() - 62)
-    return cost >> shift, shift
+    return max(0, ((exact_sum(cost) + padding) * (weight + 1)).bit_length() - 62)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from packing.assignment import Assignment
-from packing.bins import fit_bins
+from packing.bins import effort_steps, fit_bins
 from packing.problem import Problem
 
-__all__ = ["BestFitDecreasing", "FirstFit", "FirstFitDecreasing", "NextFit"]
+__all__ = ["BestFitDecreasing", "ExactFill", "FirstFit", "FirstFitDecreasing", "NextFit"]
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class _Fit:
             return None
         return packs.reordered(np.arange(ranks * slots).reshape(slots, ranks).T.reshape(-1))
 
-    def _pack(self, problem: Problem, min_bins: int | None) -> Assignment:
+    def _pack(self, problem: Problem, min_bins: int | None, **effort: int) -> Assignment:
         capacity = None if problem.capacity is None else int(np.min(problem.capacity))
         offsets, items = fit_bins(
-            problem.tokens, None, capacity, self.kind, min_bins, problem.max_items, problem.oversized
+            problem.tokens, None, capacity, self.kind, min_bins, problem.max_items, problem.oversized, **effort
         )
         return Assignment(offsets, items)
 
@@ -69,3 +69,24 @@ class BestFitDecreasing(_Fit):
     """Longest first, each into the fullest pack with room. The same guarantee as first-fit decreasing."""
 
     kind = "best_fit_decreasing"
+
+
+@dataclass(frozen=True)
+class ExactFill(_Fit):
+    """Pack after pack as full as can be, where that beats best-fit decreasing, then a search for fewer packs.
+
+    Never more packs than best-fit decreasing. The search ends where a lower bound proves that there are no fewer, or
+    where the fixed number of packs is met.
+
+    Attributes:
+        effort: how much is searched: "fast", "normal", "thorough" or a positive number of steps, as in `packing.pack`.
+    """
+
+    kind = "exact_fill"
+    effort: str | int = "normal"
+
+    def __post_init__(self) -> None:
+        effort_steps("effort", self.effort, 0)
+
+    def _pack(self, problem: Problem, min_bins: int | None, **effort: int) -> Assignment:
+        return super()._pack(problem, min_bins, max_steps=effort_steps("effort", self.effort, problem.num_samples))

@@ -83,6 +83,12 @@ def packing_algorithms(host: Host) -> list[AlgorithmSpec]:
             summary="longest first, each into the fullest pack with room; packs are dealt to ranks in turn",
         ),
         AlgorithmSpec(
+            "exact_fill",
+            "packing.algorithms.fitting:ExactFill",
+            capabilities=packers,
+            summary="packs filled one by one, then a search for fewer of them; packs are dealt to ranks in turn",
+        ),
+        AlgorithmSpec(
             "next_fit",
             "packing.algorithms.fitting:NextFit",
             capabilities=packers,

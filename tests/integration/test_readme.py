@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -87,6 +89,17 @@ def test_the_table_is_what_the_script_makes():
     assert gain.table() == README.partition(begin)[2].partition(end)[0].strip()
 
 
-def test_the_picture_is_there():
+def test_the_second_table_is_what_the_suite_wrote(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "ci" / "bench"))
+    report = importlib.import_module("suite_report")
+    figures = json.loads(report.FIGURES_FILE.read_text())
+    begin, end = report.MARKS
+    assert report.table(figures) == README.partition(begin)[2].partition(end)[0].strip()
+    ours = [one for one in figures if one["package"] == "ours"]
+    assert ours
+    assert all(one["outcome"] == "ok" and not one["overflowing"] for one in ours)
+
+
+def test_the_pictures_are_there():
     for path in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README):
         assert (ROOT / path).read_text().startswith("<?xml")

@@ -21,7 +21,10 @@ from tests.conftest import ROOT, data_folder
 SLOW = _kernels.backend == "reference"
 NUM_SAMPLES = 64 if SLOW else 512
 
-ORDER_FREE = ("lpt", "kk", "combine", "level_multifit", "equal_count", "first_fit_decreasing", "best_fit_decreasing")
+ORDER_FREE = (
+    "auto", "lpt", "exchange", "kk", "combine", "level_multifit", "equal_count", "first_fit_decreasing",
+    "best_fit_decreasing", "exact_fill",
+)  # fmt: skip
 ALGORITHMS = (*ORDER_FREE, "first_fit", "next_fit")
 
 FOLDER = data_folder() / "lengths"

@@ -37,6 +37,7 @@ class Step:
     max_items: int
     equal_count: bool
     bin_of: np.ndarray
+    rank_budgets: int = 0
 
     def samples(self, bin_of):
         weights = self.count if self.count.size else np.ones(self.cost.size, np.int64)
@@ -81,6 +82,9 @@ def steps(draw, plain=False):
     if maybe():
         step.footprints = generator.integers(0, 9, (n, 2))
         used = np.stack([step.sums(step.footprints[:, b], bin_of) for b in range(2)], axis=1)
+        if maybe():
+            step.rank_budgets = 1
+            used[:, 1] = np.repeat(used[:, 1].reshape(ranks, slots).sum(axis=1), slots)
         step.budgets = used.max(axis=0) + draw(st.integers(0, 4))
     if maybe():
         step.forbid = (bin_of % 2).astype(np.int64)
@@ -100,7 +104,8 @@ def exchange(implementation, step, mode, depth=2, partners=3, kicks=0, checks=20
     size = module.exchange_workspace(bin_of.size, step.capacity.size, step.budgets.size)
     status, used = module.exchange(
         step.cost, step.tokens, step.count, step.footprints, step.forbid, step.locked, step.capacity, step.budgets,
-        step.pad_cost, step.ranks, step.slots, step.round_size, step.max_items, step.equal_count, mode, weight, target,
+        step.rank_budgets, step.pad_cost, step.ranks, step.slots, step.round_size, step.max_items, step.equal_count,
+        mode, weight, target,
         depth, partners, kicks, checks, bin_of, np.empty(size, np.uint8),
     )  # fmt: skip
     return status, used, bin_of
@@ -146,7 +151,10 @@ def test_limits_hold_and_the_objective_never_rises(step, mode, depth, kicks):
     assert (np.bincount(after, minlength=step.capacity.size) > 0).all()
     assert (step.sums(step.tokens, after) <= step.capacity).all()
     for b, limit in enumerate(step.budgets):
-        assert step.sums(step.footprints[:, b], after).max() <= limit
+        used = step.sums(step.footprints[:, b], after)
+        if b >= step.budgets.size - step.rank_budgets:
+            used = used.reshape(step.ranks, -1).sum(axis=1)
+        assert used.max() <= limit
     if step.max_items:
         assert step.samples(after).max() <= step.max_items
     for b in range(step.capacity.size):

@@ -39,8 +39,8 @@ from tests.conftest import ROOT
 from tests.plugins import cheats
 
 ALGORITHMS = [
-    "lpt", "feasible_lpt", "kk", "combine", "level_multifit", "equal_count", "first_fit", "first_fit_decreasing",
-    "best_fit_decreasing", "next_fit", "none",
+    "auto", "lpt", "exchange", "feasible_lpt", "kk", "combine", "level_multifit", "equal_count", "first_fit",
+    "first_fit_decreasing", "best_fit_decreasing", "exact_fill", "next_fit", "none",
 ]  # fmt: skip
 NO_CANDIDATE = {"equal_count": {"uneven_count": "its samples are no multiple of the ranks"}}
 LLAMA = json.loads((ROOT / "tests" / "data" / "configs" / "llama-3.1-8b.json").read_text())["config"]

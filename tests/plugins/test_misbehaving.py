@@ -149,7 +149,8 @@ def test_the_built_ins_declare_only_what_exists(registry_of):
     registry = registry_of()
     offers = registry.offers("algorithm")
     assert {offer.spec.name for offer in offers} >= {
-        "lpt", "kk", "equal_count", "first_fit", "first_fit_decreasing", "best_fit_decreasing", "next_fit", "none"
+        "lpt", "kk", "equal_count", "first_fit", "first_fit_decreasing", "best_fit_decreasing", "exact_fill",
+        "next_fit", "none"
     }  # fmt: skip
     for offer in offers:
         assert offer.spec.capabilities <= CAPABILITIES

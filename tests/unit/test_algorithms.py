@@ -19,7 +19,7 @@ from packing.problem import Problem
 from packing.registry import resolve_algorithm
 from tests.problems import BUILTINS, column, examples, fewest_valid, problems
 
-FITS = ("first_fit", "first_fit_decreasing", "best_fit_decreasing", "next_fit")
+FITS = ("first_fit", "first_fit_decreasing", "best_fit_decreasing", "exact_fill", "next_fit")
 
 
 def make(tokens, ranks=2, **fields) -> Problem:
@@ -116,7 +116,18 @@ def test_the_problem_is_not_changed_and_the_answer_repeats(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["lpt", "kk", "combine", "level_multifit", "equal_count", "first_fit_decreasing", "best_fit_decreasing"],
+    [
+        "auto",
+        "lpt",
+        "exchange",
+        "kk",
+        "combine",
+        "level_multifit",
+        "equal_count",
+        "first_fit_decreasing",
+        "best_fit_decreasing",
+        "exact_fill",
+    ],
 )
 @examples(100)
 @given(st.data())
@@ -279,6 +290,8 @@ class TestFits:
             ("first_fit", [4, 3, 7, 6, 5, 5], 4),
             ("first_fit_decreasing", [4, 3, 7, 6, 5, 5], 3),
             ("best_fit_decreasing", [4, 3, 7, 6, 5, 5], 3),
+            ("best_fit_decreasing", [4, 4, 3, 3, 3, 3], 3),
+            ("exact_fill", [4, 4, 3, 3, 3, 3], 2),
         ],
     )
     def test_textbook_counts(self, name, tokens, count):
@@ -308,7 +321,9 @@ class TestFits:
 # ---------------------------------------------------------------------------------------------------------- open counts
 
 
-@pytest.mark.parametrize("name", ["lpt", "kk", "first_fit_decreasing", "best_fit_decreasing", "equal_count"])
+@pytest.mark.parametrize(
+    "name", ["lpt", "kk", "first_fit_decreasing", "best_fit_decreasing", "exact_fill", "equal_count"]
+)
 @examples(100)
 @given(st.data())
 def test_an_open_count_is_one_the_algorithm_could_not_undercut(name, data):
@@ -330,7 +345,7 @@ def test_decreasing_fits_are_near_the_smallest_count(ranks, data):
     tokens = data.draw(column(data.draw(st.integers(ranks, 7)), 1, 12))
     problem = make(tokens, ranks, bins_per_rank=None, capacity=12)
     least = fewest_valid(problem)
-    for name in ("first_fit_decreasing", "best_fit_decreasing"):
+    for name in ("first_fit_decreasing", "best_fit_decreasing", "exact_fill"):
         layout = assign(name, problem)
         if layout is None:
             continue
@@ -342,7 +357,7 @@ def test_decreasing_fits_are_near_the_smallest_count(ranks, data):
 
 
 def test_the_smallest_count_by_hand():
-    for name in ("lpt", "kk", "first_fit_decreasing", "best_fit_decreasing"):
+    for name in ("lpt", "kk", "first_fit_decreasing", "best_fit_decreasing", "exact_fill"):
         layout = assign(name, make([6, 6, 4, 4, 3, 3], ranks=2, bins_per_rank=None, capacity=14))
         assert layout.num_bins == 2
         layout = assign(name, make([6, 6, 4, 4, 3, 3], ranks=2, bins_per_rank=None, capacity=12))

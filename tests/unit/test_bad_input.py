@@ -19,8 +19,8 @@ from packing.errors import (
 from tests.planning import planner
 
 ALGORITHMS = (
-    "lpt, feasible_lpt, kk, combine, level_multifit, equal_count, first_fit, first_fit_decreasing, "
-    "best_fit_decreasing, next_fit, none"
+    "auto, lpt, exchange, feasible_lpt, kk, combine, level_multifit, equal_count, first_fit, first_fit_decreasing, "
+    "best_fit_decreasing, exact_fill, next_fit, none"
 )
 
 
@@ -211,8 +211,8 @@ def test_nothing_found_names_the_limits_and_who_could():
     samples = {"length": [5, 4, 3, 3, 3, 2]}
     message = (
         "`algorithm` 'first_fit' found no layout of 6 samples in 2 bins of 10 tokens (100.00% full); others to try: "
-        "lpt, feasible_lpt, kk, combine, level_multifit, equal_count, first_fit_decreasing, best_fit_decreasing, "
-        "next_fit."
+        "auto, lpt, exchange, feasible_lpt, kk, combine, level_multifit, equal_count, first_fit_decreasing, "
+        "best_fit_decreasing, exact_fill, next_fit."
     )
     plan = planner(seq_len=10, local_batch_size=1, algorithm="first_fit").plan
     refused(NoCandidateError, message, lambda: plan(samples["length"][::-1]))
@@ -407,21 +407,30 @@ def test_columns_that_settings_name(settings, samples, message):
 @pytest.mark.parametrize(
     ("settings", "needs", "able"),
     [
-        ({"packing_budgets": {"memory": 5}}, "`budgets`", "lpt, feasible_lpt, combine, level_multifit, none"),
-        ({"group": "memory"}, "`group`", "lpt, combine, level_multifit, none"),
-        ({"max_items": 2, "forbid": "memory"}, "`forbid`, `max_items`", "lpt, combine, level_multifit, none"),
-        ({"equal_count": True}, "`equal_count`", "equal_count, none"),
+        (
+            {"packing_budgets": {"memory": 5}},
+            "`budgets`",
+            "auto, lpt, exchange, feasible_lpt, combine, level_multifit, none",
+        ),
+        ({"group": "memory"}, "`group`", "auto, lpt, exchange, combine, level_multifit, none"),
+        (
+            {"max_items": 2, "forbid": "memory"},
+            "`forbid`, `max_items`",
+            "auto, lpt, exchange, combine, level_multifit, none",
+        ),
+        ({"equal_count": True}, "`equal_count`", "auto, exchange, equal_count, none"),
         (
             {"padding_cost": {"linear": 1}, "seq_len": 8},
             "`pad_cost`",
-            "lpt, feasible_lpt, combine, level_multifit, none",
+            "auto, lpt, exchange, feasible_lpt, combine, level_multifit, none",
         ),
         (
             {"max_items": 2},
             "`max_items`",
-            "lpt, combine, level_multifit, first_fit, first_fit_decreasing, best_fit_decreasing, next_fit, none",
+            "auto, lpt, exchange, combine, level_multifit, first_fit, first_fit_decreasing, best_fit_decreasing, "
+            "exact_fill, next_fit, none",
         ),
-        ({"equal_count": True, "max_items": 2}, "`equal_count`, `max_items`", "none"),
+        ({"equal_count": True, "max_items": 2}, "`equal_count`, `max_items`", "auto, exchange, none"),
     ],
 )
 def test_a_limit_that_the_algorithm_does_not_declare(settings, needs, able):

@@ -13,8 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packing._kernels import backend
-from packing.bin_bounds import bin_lower_bound, continuous_bound, martello_toth_bound
-from packing.bins import ALGORITHMS, fit_bins, pack
+from packing.bin_bounds import (
+    bin_lower_bound,
+    continuous_bound,
+    dual_feasible_bound,
+    martello_toth_bound,
+    reduction_bound,
+)
+from packing.bins import ALGORITHMS, RULES, fit_bins, pack
 from packing.errors import ConfigError, InfeasibleError
 from tests.conftest import data_folder
 
@@ -81,7 +87,7 @@ def test_every_sample_once_and_no_bin_over_its_limits(algorithm, problem, max_it
         assert packed.fill == sum(lengths) / (capacity * packed.num_bins)
 
 
-@pytest.mark.parametrize("algorithm", ["first_fit_decreasing", "best_fit_decreasing"])
+@pytest.mark.parametrize("algorithm", ["first_fit_decreasing", "best_fit_decreasing", "exact_fill"])
 @settings(deadline=None)
 @given(data=st.data(), problem=small_problems)
 def test_the_order_of_the_input_does_not_change_the_lengths_in_a_bin(algorithm, data, problem):
@@ -113,8 +119,9 @@ def test_fit_bins_places_in_the_given_order():
     assert (offsets.tolist(), items.tolist()) == ([0, 2, 3, 4], [3, 2, 1, 0])
     offsets, items = fit_bins(tokens, order, None, "next_fit", 2)
     assert (offsets.tolist(), items.tolist()) == ([0, 3, 4], [3, 2, 1, 0])
-    with pytest.raises(ValueError, match="`order` must be None for first_fit_decreasing"):
-        fit_bins(tokens, order, 10, "first_fit_decreasing")
+    for kind in ("first_fit_decreasing", "best_fit_decreasing", "exact_fill"):
+        with pytest.raises(ValueError, match=f"`order` must be None for {kind}"):
+            fit_bins(tokens, order, 10, kind)
 
 
 def test_a_result_is_small_frozen_and_does_not_touch_its_input():
@@ -155,6 +162,9 @@ def test_oversized_samples_can_have_bins_of_their_own():
         (([3], 10), {"algorithm": "worst_fit"}, ConfigError, '`algorithm` must be one of "next_fit"'),
         (([3], 10), {"max_items": 0}, ConfigError, "`max_items` must be a positive integer, but got 0"),
         (([3], 10), {"min_bins": -1}, ConfigError, "`min_bins` must be a positive integer, but got -1"),
+        (([3], 10), {"effort": "slow"}, ConfigError, "`effort` must be 'fast', 'normal', 'thorough' or a positive int"),
+        (([3], 10), {"effort": 0}, ConfigError, "`effort` must be a positive integer, but got 0"),
+        (([3], 10), {"effort": 2.5}, ConfigError, "`effort` must be a positive integer, but got 2.5"),
         (([3], 10), {"oversized": "drop"}, ConfigError, '`oversized` must be one of "error", "single"'),
         (([2**61, 2**61], 2**62), {}, ConfigError, r"`lengths` must add up to less than 2\*\*62, but got 46116860"),
     ],
@@ -175,6 +185,8 @@ def test_bounds_never_exceed_the_optimum(problem):
     optimum = fewest_bins(lengths, capacity)
     array = np.array(lengths, np.int64)
     assert continuous_bound(array, capacity) <= martello_toth_bound(array, capacity) <= optimum
+    assert dual_feasible_bound(array, capacity) <= optimum
+    assert reduction_bound(array, capacity) <= optimum
     assert optimum <= pack(lengths, capacity).num_bins
 
 
@@ -200,12 +212,125 @@ def test_martello_toth_by_its_definition(lengths, capacity):
         ([6, 6, 6, 1], None, (3, "martello_toth")),
         ([1, 1, 1, 1, 1], 2, (3, "max_items")),
         ([30, 5, 5], 2, (2, "tokens")),
+        ([4, 4, 4, 4, 4], None, (3, "dual_feasible")),  # no three of them fit
+        ([30, 4, 4, 4, 4, 4], None, (4, "dual_feasible")),
         ([], 4, (0, "tokens")),
         ([0, 0], None, (1, "tokens")),
     ],
 )
 def test_the_bound_says_what_binds(lengths, max_items, expected):
     assert bin_lower_bound(np.array(lengths, np.int64), 10, max_items) == expected
+
+
+def test_dual_feasible_functions_by_their_definition():
+    """No set of samples that fits is worth more than a bin, so that many such pairs and triples prove no more bins."""
+    for capacity in (12, 30, 31):
+        for first in range(1, capacity + 1):
+            for second in range(1, capacity - first + 1):
+                members = [first, second, *([capacity - first - second] if first + second < capacity else [])]
+                assert dual_feasible_bound(np.array(members * 50, np.int64), capacity) <= 50
+
+
+def test_a_reduction_proves_what_nothing_else_does():
+    lengths = np.array([64, 44, 39, 30, 21], np.int64)  # 64 and 30 belong together, and the rest needs two bins
+    others = (continuous_bound, martello_toth_bound, dual_feasible_bound)
+    assert reduction_bound(lengths, 100) == fewest_bins(lengths.tolist(), 100) == 3
+    assert max(bound(lengths, 100) for bound in others) == 2
+
+
+def test_bounds_of_huge_numbers_and_many_lengths():
+    """Where products would leave int64 there is no dual feasible bound, and where tables grow only some thresholds."""
+    huge = np.array([2**60, 2**60, 2**59], np.int64)
+    assert bin_lower_bound(huge, 2**60) == (3, "tokens")
+    assert bin_lower_bound(np.arange(1, 30_001), 30_000)[0] == -(-30_001 // 2)
+    assert bin_lower_bound(np.full(10_000, 11_000), 30_000) == (5_000, "dual_feasible")
+
+
+# ---------------------------------------------------------------------------------------------------------- exact fill
+
+
+@settings(deadline=None, max_examples=200 if backend == "compiled" else 20)
+@given(
+    problem=small_problems,
+    max_items=st.sampled_from([None, 2, 3]),
+    bins=st.sampled_from([None, 1, 4]),
+    algorithm=st.sampled_from(["exact_fill", "auto"]),
+)
+def test_a_search_is_between_the_bound_and_best_fit_decreasing(problem, max_items, bins, algorithm):
+    lengths, capacity = problem
+    limits = {"max_items": max_items, "min_bins": bins if bins and bins <= len(lengths) else None}
+    packed = pack(lengths, capacity, algorithm=algorithm, effort=20_000, **limits)
+    assert packed.lower_bound <= packed.num_bins <= pack(lengths, capacity, **limits).num_bins
+    assert packed.gap == packed.num_bins - packed.lower_bound
+    if limits == {"max_items": None, "min_bins": None}:
+        assert packed.lower_bound <= fewest_bins(lengths, capacity) <= packed.num_bins
+
+
+def planted_triplets(num_bins: int, seed: int) -> list[int]:
+    generator = np.random.default_rng(seed)
+    pairs = generator.integers(250, 380, (num_bins, 2))
+    return np.concatenate((pairs, 1000 - pairs.sum(axis=1, keepdims=True)), axis=1).reshape(-1).tolist()
+
+
+def test_full_triplets_are_found():
+    lengths = planted_triplets(20, 1)
+    assert pack(lengths, 1000).num_bins > 20
+    packed = pack(lengths, 1000, algorithm="exact_fill")
+    assert (packed.num_bins, packed.lower_bound, packed.gap, packed.bound_name) == (20, 20, 0, "tokens")
+    assert pack(lengths, 1000).lower_bound is None
+    assert pack(lengths, 1000).gap is None
+
+
+def test_more_effort_finds_more():
+    lengths = planted_triplets(60, 2)
+    counts = [pack(lengths, 1000, algorithm="exact_fill", effort=effort).num_bins for effort in (1, 10**5, "normal")]
+    assert counts[0] > counts[1] > counts[2] == 60
+
+
+def test_a_search_keeps_every_limit():
+    lengths = [4, 4, 3, 3, 3, 3] * 6
+    assert pack(lengths, 10).num_bins == 14
+    assert pack(lengths, 10, algorithm="exact_fill").num_bins == 12
+    packed = pack(lengths, 10, algorithm="exact_fill", min_bins=13)
+    assert (packed.num_bins, packed.lower_bound, packed.bound_name) == (13, 13, "min_bins")
+    assert pack(lengths, 10, algorithm="exact_fill", min_bins=30).num_bins == 30
+    packed = pack([*lengths, 25, 11], 10, algorithm="exact_fill", oversized="single")
+    assert packed.num_bins == packed.lower_bound == 14
+    assert packed.to_lists()[:2] == [[36], [37]]
+    packed = pack(lengths, 10, algorithm="exact_fill", max_items=2)
+    assert packed.num_bins == packed.lower_bound == 18
+    assert packed.bound_name == "max_items"
+    assert pack([25, 11], 10, algorithm="exact_fill", oversized="single").to_lists() == [[0], [1]]
+
+
+def test_only_the_proportions_of_the_lengths_matter():
+    """Lengths that are multiples of an alignment, under a cap that is not, are searched as if it were."""
+    lengths = np.array(planted_triplets(15, 3))
+    expected = pack(lengths, 1000, algorithm="exact_fill").to_lists()
+    assert pack(lengths * 128, 128 * 1000 + 5, algorithm="exact_fill").to_lists() == expected
+    assert pack(lengths * 2**40, 2**40 * 1000, algorithm="exact_fill").to_lists() == expected
+
+
+def test_a_capacity_too_large_for_tables_is_filled_without_a_search():
+    """Odd lengths of 40 bits: filling bins one by one needs no tables."""
+    lengths = [2**40 * length + 1 for length in [4, 4, 3, 3, 3, 3]]
+    assert pack(lengths, 2**40 * 10 + 3).num_bins == 3
+    assert pack(lengths, 2**40 * 10 + 3, algorithm="exact_fill").num_bins == 2
+
+
+@pytest.mark.skipif(backend == "reference", reason="a thousand searches are for the compiled kernels")
+def test_searches_on_classic_instances():
+    """Where the optimum is known, the bound is at most it, and hardly any search misses it."""
+    instances = np.load(needed(data_folder() / "instances" / "binpacking_classic.npz"))
+    offsets, sizes = instances["offsets"], instances["sizes"].astype(np.int64)
+    met = []
+    for index in range(0, len(instances["name"]), 5):
+        lengths, capacity = sizes[offsets[index] : offsets[index + 1]], int(instances["capacity"][index])
+        packed = pack(lengths, capacity, algorithm="exact_fill", effort="fast")
+        assert packed.lower_bound <= instances["best_bins"][index] <= packed.num_bins
+        assert packed.num_bins <= pack(lengths, capacity).num_bins
+        met.append(packed.num_bins == instances["best_bins"][index])
+    assert np.mean(met) >= 0.9
 
 
 def test_seqpacker_published_counts():
@@ -227,7 +352,7 @@ def test_seqpacker_published_counts():
             counts[key] = pack(lengths[lengths <= key[2]], key[2], algorithm=algorithm).num_bins
         assert counts[key] == int(row["num_bins"]), row
         checked[algorithm] += 1
-    assert set(checked) == set(ALGORITHMS)
+    assert set(checked) == set(RULES)
     assert all(number >= 20 for number in checked.values())
 
 

@@ -81,6 +81,11 @@ def test_never_above_the_best_sum_of_rounds(shape, data):
     assert lower_bound(one_rank_each).score == lower_bound(problem).score
 
 
+FULL = Problem(tokens=[6, 4, 5, 5], cost=[60, 10, 30, 30], ranks=2, capacity=10)
+USE = {"footprints": [[6], [4], [5], [5]], "budgets": [10], "budget_names": ("memory",)}
+BOTH = {"name": "components", "weights": {"encoder": 1, "llm": 1}}
+
+
 @pytest.mark.parametrize(
     ("problem", "score", "name", "words"),
     [
@@ -93,7 +98,31 @@ def test_never_above_the_best_sum_of_rounds(shape, data):
         (flat([90, 4, 3, 2, 1, 1], 2, equal_count=True), 92, "equal_count", "takes 2 more"),
         (flat([90, 4, 3, 2], 2, bins_per_rank=2), 92, "full_bins", "takes 1 more"),
         (flat([5, 5, 5, 5], 4, round_size=2, objective="rounds"), 10, "mean", "every rank works all the time"),
-        (flat([50, 5, 4, 3], 4, round_size=2, objective="rounds"), 53, "longest_sample", "the other rounds"),
+        (flat([50, 5, 4, 3], 4, round_size=2, objective="rounds"), 54, "levels", "the other rounds"),
+        (flat([90, 4, 3, 2, 1], 2, max_items=3), 91, "max_items", "`max_items` leaves the other ranks 3 samples"),
+        (FULL, 70, "cheapest_fill", "its rank also takes the tokens for which the others have no room"),
+        (dataclasses.replace(FULL, capacity=None, **USE), 70, "cheapest_fill", "budget 'memory'"),
+        (flat([2] * 5 + [3] * 3, 3, forbid=[0] * 5 + [1] * 3), 9, "kinds", "2 kinds of samples never share a bin"),
+        (flat([10, 10, 6, 5, 4, 3], 3), 14, "large_samples", "do not fit together"),
+        (flat([10, 10, 9, 8, 8, 5], 3), 18, "shared_ranks", "some 2 ranks must take 4 of the 5 longest samples"),
+        (
+            Problem(tokens=[6, 6, 6, 1], cost=[60, 50, 40, 1], ranks=4, round_size=2, capacity=10, objective="rounds"),
+            100,
+            "levels",
+            "filled as cheaply as the caps allow",
+        ),
+        (
+            flat([10, 10, 1, 1], 2, bins_per_rank=2, objective={"name": "pipeline", "stages": 3}),
+            31,
+            "longest_sample",
+            "its rank also waits P - 1 times for its pack: no layout can do better than 1.409x equal packs",
+        ),
+        (
+            flat([10, 10, 10, 3], 2, objective=BOTH, components=[[9, 1], [9, 1], [9, 1], [0, 3]]),
+            21,
+            "components",
+            "encoder: some rank must take 2 of the 3 longest samples; llm: the mean load",
+        ),
         (flat([0, 0], 2), 0, "mean", "no work"),
         (flat([], 2), 0, "no_samples", "no work"),
     ],

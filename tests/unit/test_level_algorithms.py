@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -12,6 +14,7 @@ from packing.algorithms.fitting import BestFitDecreasing, FirstFitDecreasing
 from packing.algorithms.level_multifit import LevelMultifit, level_multifit
 from packing.algorithms.multifit import Combine, combine
 from packing.algorithms.placement import LPT
+from packing.assignment import Assignment
 from packing.audit import first_violation, is_valid
 from packing.partition import descending_order
 from packing.problem import Problem
@@ -25,12 +28,11 @@ def attention(lengths: np.ndarray, linear: int = 49152) -> np.ndarray:
 
 
 def windows(lengths: np.ndarray, ranks: int, rounds: int, fill: float, **fields) -> Problem:
-    """The first samples that fill so much of `rounds` rounds of packs of 128K tokens."""
-    bins, capacity = ranks * rounds, 1 << 17
-    lengths = lengths[lengths <= capacity]
-    lengths = lengths[: int(np.searchsorted(np.cumsum(lengths), fill * bins * capacity))]
-    defaults = {"capacity": capacity, "round_size": ranks, "objective": "rounds"}
-    return Problem(lengths, attention(lengths), bins, **defaults | fields)
+    """The first samples that fill so much of `rounds` rounds of packs (of 128K tokens)."""
+    bins, fields = ranks * rounds, {"capacity": 1 << 17, "round_size": ranks, "objective": "rounds"} | fields
+    lengths = lengths[lengths <= fields["capacity"]]
+    lengths = lengths[: int(np.searchsorted(np.cumsum(lengths), fill * bins * fields["capacity"]))]
+    return Problem(lengths, attention(lengths), bins, **fields)
 
 
 @examples(300)
@@ -62,6 +64,17 @@ def test_a_layout_exists_wherever_decreasing_fits_find_one(problem):
     packings = [rule().assign(problem) for rule in (BestFitDecreasing, FirstFitDecreasing)]
     assume(any(layout is not None and is_valid(problem, layout) for layout in packings))
     assert level_multifit(problem) is not None
+
+
+@pytest.mark.parametrize("solve", [combine, level_multifit])
+def test_a_start_is_improved(solve):
+    """With one round and with several, whatever the objective."""
+    costs = [5, 5, 4, 4, 3, 3, 3, 3]
+    for objective in ("makespan", "balance", "rounds"):
+        for size in (2, 4):
+            problem = Problem(costs, costs, 4, capacity=20, round_size=size, objective=objective)
+            start = Assignment.from_bins([[0, 1, 2], [3, 4], [5, 6], [7]])
+            assert problem.score(solve(problem, start=start)) < problem.score(start)
 
 
 def test_multifit_repairs_what_lpt_gets_wrong():
@@ -131,12 +144,15 @@ def test_nearly_full_packs_have_a_layout(lengths_of, fill):
         assert problem.score(layout) <= 1.01 * max(problem.cost.sum() / 8, problem.cost.max())
 
 
-def test_exactly_full_packs_take_what_decreasing_fits_find():
-    """16 = 7 + 5 + 4 = 6 + 6 + 4: by density alone the entries do not come out."""
-    tokens = np.asarray([7, 6, 6, 5, 4, 4], np.int64)
-    problem = Problem(tokens, np.asarray([1, 9, 1, 9, 1, 9], np.int64), 2, capacity=16)
-    layout = level_multifit(problem)
-    assert layout is None or layout.sums(tokens).tolist() == [16, 16]
+@pytest.mark.parametrize("limit", ["max_items", "budgets"])
+def test_tokens_and_counts_that_both_bind_have_a_layout(lengths_of, limit):
+    """Long samples fill the tokens, short ones the counts: by cost alone the last short ones find no bin."""
+    problem = windows(lengths_of("servegen_r1"), 16, 4, 0.95, capacity=1 << 15)
+    most = problem.num_samples // problem.num_bins * 6 // 5
+    uses = {"footprints": np.ones((problem.num_samples, 1), np.int64), "budgets": [most]}
+    problem = replace(problem, **({"max_items": most} if limit == "max_items" else uses))
+    assert LPT().assign(problem) is None
+    assert first_violation(problem, level_multifit(problem)) is None
 
 
 def test_the_other_rounds_count_where_one_sample_binds(lengths_of):
