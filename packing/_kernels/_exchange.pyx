@@ -107,7 +107,7 @@ def exchange(
     with nogil:
         start(&state)
         status = descend(&search, False)
-        if status == STUCK and mode != EVERY:
+        if status == STUCK and mode != EVERY and state.num_units > 1:
             status = kick_and_descend(&search, max_kicks)
     return status, state.checks
 

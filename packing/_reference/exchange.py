@@ -60,7 +60,7 @@ def exchange(
     if len(search.cost) < len(search.capacity):
         return NOTHING_HELPS, 0
     status = search.descend(undoable=False)
-    if status == NOTHING_HELPS and mode != BY_EVERY:
+    if status == NOTHING_HELPS and mode != BY_EVERY and search.num_units > 1:
         status = search.kick_and_descend(max_kicks)
     bin_of[:] = search.bin_of
     return status, search.checks

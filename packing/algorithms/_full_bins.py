@@ -8,9 +8,8 @@ import numpy as np
 
 from packing import _kernels
 from packing.algorithms._levels import LevelSearch
-from packing.algorithms._local_search import within_caps
+from packing.algorithms.repair import repaired_layout
 from packing.assignment import Assignment
-from packing.audit import is_valid
 from packing.objectives import OBJECTIVES
 
 __all__ = ["fit_tokens"]
@@ -19,7 +18,7 @@ __all__ = ["fit_tokens"]
 def fit_tokens(search: LevelSearch) -> Assignment | None:
     """A layout that keeps every limit, with the tokens first and the cost second; None where no way leads to one.
 
-    Placement by density that may overflow, repaired by moves and swaps; else longest first under every limit, into the
+    Placement by density that may overflow, repaired; else longest first under every limit, into the
     fullest, the first or the emptiest bin with room (best fit, first fit and worst fit decreasing with as many bins).
     """
     repaired = _repaired(search)
@@ -31,10 +30,7 @@ def _repaired(search: LevelSearch) -> Assignment | None:
     mean = -(-(int(search.entries.cost.sum()) + search.expected_padding) // search.num_units)
     levels = np.full(search.num_units, mean, np.int64)
     layout = search.place(levels, _kernels.level_fit.DENSITY, may_overflow=True)
-    if layout is None:
-        return None
-    layout = within_caps(problem, search.sample_order(), layout, swaps_only=False)
-    return layout if layout is not None and is_valid(problem, layout) else None
+    return None if layout is None else repaired_layout(problem, layout)
 
 
 def _longest_first(search: LevelSearch) -> Assignment | None:

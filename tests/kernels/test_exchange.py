@@ -207,3 +207,14 @@ def test_bad_arguments_are_named(implementation):
         step.bin_of[1] = 1
         with pytest.raises(ValueError, match="depth 1 to 3"):
             exchange(implementation, step, 0, depth=4)
+
+
+def test_a_single_rank_has_nobody_to_exchange_with(implementation):
+    """Without a partner no check is made, so that kicks must end by themselves."""
+    step = Step(
+        np.array([3, 2, 1]), np.array([1, 1, 1]), NONE32, np.empty((3, 0), np.int64), NONE64, NONE8,
+        np.array([5, 5]), NONE64, NONE64, 1, 2, 1, 0, False, np.array([0, 1, 1], np.int32),
+    )  # fmt: skip
+    status, used, after = exchange(implementation, step, 0, kicks=1 << 40)
+    assert (status, used) == (implementation.module("exchange").NOTHING_HELPS, 0)
+    assert after.tolist() == [0, 1, 1]
