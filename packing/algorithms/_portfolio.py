@@ -56,19 +56,27 @@ class Portfolio:
         self.problem = problem
         self.checks = checks_of(effort, problem.num_samples)
         self.order = descending_order(problem.cost, problem.tokens)
-        self.bound = lower_bound(problem).score if problem.objective.additive else 0
-        self.enough = self.bound if effort == "thorough" else self.bound + (self.bound >> _PRECISION)
+        self.thorough = effort == "thorough"
+        self.bound = self.enough = 0
         self.best: Assignment | None = None
         self.score = 0
 
     def solve(self) -> Assignment | None:
         """The best layout found, or None where no way led to one that keeps every limit."""
         lpt = self._lpt()
+        self._prove(lpt)
         if self._offer(lpt) or any(self._offer(start) for start in self._starts()) or self.best is None:
             return self.best
         if not self._improve(lpt) and self.problem.num_samples <= _FEW_SAMPLES:
             any(self._offer(layout) for layout in self._others())
         return self.best
+
+    def _prove(self, layout: Assignment | None) -> None:
+        """The bound, by costly proofs only where the layout does not meet a cheap one."""
+        problem = self.problem
+        if problem.objective.additive:
+            self.bound = lower_bound(problem, reached=None if layout is None else problem.score(layout)).score
+            self.enough = self.bound if self.thorough else self.bound + (self.bound >> _PRECISION)
 
     def _offer(self, layout: Assignment | None) -> bool:
         """Keeps the layout if it is the best; whether the best meets the bound."""

@@ -5,13 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from packing import _checks
+from packing._fewest_bins import EFFORTS
 from packing.algorithms._effort import Effort, effort_of
 from packing.algorithms._open_bins import smallest_count
 from packing.algorithms._portfolio import Portfolio
 from packing.assignment import Assignment
+from packing.bins import fit_fewest
+from packing.bounds import fewest_bins_per_rank
+from packing.objectives import OBJECTIVE_NAMES
 from packing.problem import Problem
 
 __all__ = ["Auto"]
+
+
+_PACKED_ALONE = {"capacity", "open_bins", "max_items", "oversized", "pad_cost", *OBJECTIVE_NAMES, "rounds"}
+"""Needs of a step whose fewest packs depend on lengths alone."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,7 @@ class Auto:
         """The layout, or None where no way led to one that keeps every limit."""
         if problem.bins_per_rank is not None:
             return self._solve(problem)
-        best = smallest_count(problem, self._solve)
+        best = smallest_count(problem, self._solve, _fewest(problem))
         if best is None:
             return None
         fewest = best.num_bins // problem.ranks
@@ -58,3 +66,17 @@ class Auto:
 
     def _solve(self, problem: Problem) -> Assignment | None:
         return Portfolio(problem, self.effort).solve() if problem.num_samples >= problem.num_bins else None
+
+
+def _fewest(problem: Problem) -> int | None:
+    """Bins per rank for the fewest packs that a search finds; None where lengths alone do not decide."""
+    if problem.capacity is None or not problem.needs() <= _PACKED_ALONE:
+        return None
+    bound, _ = fewest_bins_per_rank(problem)
+    if problem.ranks * bound > problem.num_samples:
+        return bound
+    offsets, _, _, _ = fit_fewest(
+        problem.tokens, problem.max_capacity, problem.ranks * bound, problem.max_items, problem.oversized,
+        EFFORTS["fast"],
+    )  # fmt: skip
+    return -(-(offsets.size - 1) // problem.ranks)
