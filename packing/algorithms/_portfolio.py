@@ -56,7 +56,7 @@ class Portfolio:
         self.problem = problem
         self.checks = checks_of(effort, problem.num_samples)
         self.order = descending_order(problem.cost, problem.tokens)
-        self.thorough = effort == "thorough"
+        self.fast, self.thorough = effort == "fast", effort == "thorough"
         self.bound = self.enough = 0
         self.best: Assignment | None = None
         self.score = 0
@@ -67,7 +67,7 @@ class Portfolio:
         self._prove(lpt)
         if self._offer(lpt) or any(self._offer(start) for start in self._starts()) or self.best is None:
             return self.best
-        if not self._improve(lpt) and self.problem.num_samples <= _FEW_SAMPLES:
+        if not self._improve(lpt) and self.problem.num_samples <= _FEW_SAMPLES and not self.fast:
             any(self._offer(layout) for layout in self._others())
         return self.best
 
@@ -121,7 +121,8 @@ class Portfolio:
         by_rounds = problem.objective.name == "rounds"
         if problem.num_samples <= _FEW_PER_UNIT * (problem.num_bins if by_rounds else problem.ranks):
             yield combine(problem, self.order, start=self.best)
-        if self.best is None or by_rounds or self.score > self.bound + self.bound // 1000:
+        far = self.score > self.bound + self.bound // 1000 and not self.fast
+        if self.best is None or by_rounds or far:
             yield level_multifit(problem, self.order, start=self.best)
 
     def _differenced(self) -> Assignment | None:
