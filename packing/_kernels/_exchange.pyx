@@ -7,7 +7,7 @@
 #     of tokens or near half the gap. Memory: O(K B + E) and three lists of MOST_SUBSETS in the workspace.
 
 from packing._kernels._exchange_lists cimport MOST_SUBSETS, Subset
-from packing._kernels._exchange_search cimport Search, look_at_bins
+from packing._kernels._exchange_search cimport Search, gained, look_at_bins
 from packing._kernels._exchange_state cimport (
     EVERY, LARGEST, ROUNDS, State, account, apply_exchange, comes_before, draw, excess, exchangeable, insert,
     keeps_limits, leaders_of, revalue, score_of, unit_of, unlink, value_with,
@@ -142,7 +142,10 @@ cdef void start(State* state) noexcept nogil:
         state.bin_cost[b] = state.bin_tokens[b] = state.bin_items[b] = state.bin_entries[b] = 0
     for b in range(state.num_bins * state.num_budgets):
         state.bin_used[b] = 0
+    state.rate = state.cost[0] // state.tokens[0]
     for entry in range(state.num_entries - 1, -1, -1):
+        if state.cost[entry] // state.tokens[entry] < state.rate:
+            state.rate = state.cost[entry] // state.tokens[entry]
         b = state.bin_of[entry]
         state.after[entry] = state.head[b]
         state.head[b] = <int32_t>entry
@@ -245,7 +248,7 @@ cdef bint look_at_window(Search* search, int64_t source, int64_t first) noexcept
                 return True
     if search.best_p < 0:
         return False
-    search.aim = (search.mine_excess - search.best_key) // 2 + 1
+    search.aim = gained(search) // 2 + 1
     return True
 
 
@@ -262,15 +265,14 @@ cdef inline int64_t partner_at(const State* state, int64_t position) noexcept no
 cdef bint look_at_units(Search* search, int64_t source, int64_t partner, int64_t depth) noexcept nogil:
     """Looks at every pair of bins of two units; True where what was found is good enough to be taken at once."""
     cdef State* state = search.state
-    cdef int64_t p, q, gained
+    cdef int64_t p, q
     for p in range(source * state.bins_per_unit, (source + 1) * state.bins_per_unit):
         for q in range(partner * state.bins_per_unit, (partner + 1) * state.bins_per_unit):
             if not exchangeable(state, p, q):
                 continue
             search.p, search.q = p, q
             look_at_bins(search, depth)
-            gained = search.mine_excess - search.best_key
-            if gained > 0 and (gained >= search.gap // 8 * 3 or gained >= search.aim):
+            if gained(search) > 0 and (gained(search) >= search.gap // 8 * 3 or gained(search) >= search.aim):
                 return True
             if state.mode == LARGEST and search.best_key <= state.target:
                 return True

@@ -23,6 +23,11 @@ cdef struct Search:
     Subset best_x, best_y
 
 
+cdef inline int64_t gained(const Search* search) noexcept nogil:
+    """By how much the best exchange so far lowers the source."""
+    return search.mine_excess - search.best_key
+
+
 cdef inline bint narrow_window(const State* state, int64_t their_room, int64_t q, int64_t depth) noexcept nogil:
     """Whether the token caps leave a window of fewer than about 32 subsets of bin q."""
     cdef int64_t entries = state.bin_entries[q], subsets, span
@@ -137,21 +142,29 @@ cdef inline void match_costs(Search* search, int64_t my_room, int64_t their_room
 
 
 cdef inline void match_tokens(Search* search, int64_t my_room, int64_t their_room) noexcept nogil:
-    """For each subset of p, all those of q that the token caps allow in exchange."""
+    """For each subset of p, those of q that the token caps allow in exchange, the shortest first.
+
+    A subset costs at least `rate` per token, so that none of many tokens can be much cheaper than what it is for.
+    """
     cdef const Subset* mine = search.mine.subsets
     cdef const Subset* theirs = search.theirs.subsets
+    cdef int64_t rate = search.state.rate if search.plain else 0
     cdef int64_t i, k, last = 0, change, length = search.theirs.length
     for i in range(search.mine.length):
         if mine[i].first < 0:
+            continue
+        if mine[i].tokens > their_room and mine[i].cost - rate * (mine[i].tokens - their_room) <= gained(search):
             continue
         while last < length and theirs[last].tokens >= mine[i].tokens - their_room:
             last += 1
         k = last - 1
         while k >= 0 and k >= last - SCAN and theirs[k].tokens <= mine[i].tokens + my_room:
             change = mine[i].cost - theirs[k].cost
+            search.state.checks += 1
             if 0 < change < search.gap:
                 consider(search, &mine[i], &theirs[k], my_room, their_room)
-            search.state.checks += 1
+            if mine[i].cost - rate * theirs[k].tokens <= gained(search):
+                break
             k -= 1
 
 

@@ -68,6 +68,7 @@ class Layout:
         self.members = [[] for _ in self.capacity]
         for entry, b in enumerate(self.bin_of):
             self.members[b].append(entry)
+        self.rate = min((cost // tokens for cost, tokens in zip(self.cost, self.tokens, strict=True)), default=0)
         self.value = [self.value_with(unit) for unit in range(self.num_units)]
         self.ranked = sorted(range(self.num_units), key=lambda unit: (-self.value[unit], unit))
 
@@ -248,17 +249,27 @@ class Layout:
     ) -> None:
         """For each subset of p, all those of q that the token caps allow in exchange, the shortest first."""
         last = 0
+        rate = 0 if self.pad_cost or self.weight else self.rate
         for x in mine:
             if not x.entries:
+                continue
+            # A subset costs at least `rate` per token, so that none of many tokens can be much cheaper than this one.
+            if x.tokens > their_room and x.cost - rate * (x.tokens - their_room) <= self.gained():
                 continue
             while last < len(theirs) and theirs[last].tokens >= x.tokens - their_room:
                 last += 1
             for y in theirs[max(0, last - SCAN) : last][::-1]:
                 if y.tokens > x.tokens + my_room:
                     break
+                self.checks += 1
                 if 0 < x.cost - y.cost < self.gap:
                     self.consider(x, y, p, q, my_room, their_room)
-                self.checks += 1
+                if x.cost - rate * y.tokens <= self.gained():
+                    break
+
+    def gained(self) -> int:
+        """By how much the best exchange so far lowers the source."""
+        return self.mine - self.best_key
 
     def consider(self, x: Subset, y: Subset, p: int, q: int, my_room: int, their_room: int) -> bool:
         """Keeps the exchange if it is the best so far; whether it was kept."""

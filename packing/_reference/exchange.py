@@ -137,7 +137,7 @@ class _Search(Layout):
                     return True
         if self.best is None:
             return False
-        self.aim = (self.mine - self.best_key) // 2 + 1
+        self.aim = self.gained() // 2 + 1
         return True
 
     def partner_at(self, position: int) -> int:
@@ -154,7 +154,7 @@ class _Search(Layout):
                 if not self.exchangeable(p, q):
                     continue
                 self.look_at_bins(p, q, depth)
-                gained = self.mine - self.best_key
+                gained = self.gained()
                 if gained > 0 and (gained >= self.gap // 8 * 3 or gained >= self.aim):
                     return True
                 if self.mode == BY_LARGEST and self.best_key <= self.target:
