@@ -15,7 +15,7 @@ from packing.algorithms.exchange import Exchanges
 from packing.algorithms.level_multifit import level_multifit
 from packing.algorithms.multifit import combine
 from packing.algorithms.placement import lpt_score, place
-from packing.algorithms.repair import repaired_layout
+from packing.algorithms.repair import THOROUGH, needs_repair, repaired_layout
 from packing.assignment import Assignment
 from packing.audit import is_valid
 from packing.bounds import lower_bound
@@ -126,8 +126,8 @@ class _Portfolio:
             yield combine(problem, self.order, start=self.best)
         if self.best is None or problem.objective.name == "rounds" or self._gap() > 1e-3:
             yield level_multifit(problem, self.order, start=self.best)
-        if self.best is None:
-            yield repaired_layout(problem)
+        if self.best is None and needs_repair(problem):
+            yield repaired_layout(problem, checks=THOROUGH)
         if self.best is None:
             yield problem.reference
 
@@ -150,7 +150,7 @@ class _Portfolio:
             layout = place(problem, score=lpt_score(problem), max_items=problem.num_samples // problem.ranks)
             yield layout if layout is not None and is_valid(problem, layout) else None
         if self.best is None:
-            yield repaired_layout(problem)
+            yield repaired_layout(problem, checks=THOROUGH)
         if self.best is None:
             yield problem.reference
 
