@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packing import _checks
 from packing.algorithms._effort import Effort, checks_of, effort_of
@@ -102,7 +102,16 @@ class _Portfolio:
                 return self.best
         if self.best is not None:
             self._improve(self.best, checks_of(self.effort, self.problem.num_samples))
+        if not self._done() and self.problem.group is not None and self.problem.group_scope == "rank":
+            self._keep_groups_whole()
         return self.best
+
+    def _keep_groups_whole(self) -> None:
+        """Groups that must share a rank also share a bin: that is stricter, but as one they can change their rank."""
+        if self.problem.bins_per_rank != 1 and (self._gap() > 1e-3 or not self.problem.objective.additive):
+            layout = _Portfolio(replace(self.problem, group_scope="bin", reference=None), self.effort).solve()
+            if layout is not None:
+                self._offer(layout)
 
     def _done(self) -> bool:
         additive = self.problem.objective.additive
