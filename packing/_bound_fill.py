@@ -8,6 +8,7 @@ import numpy as np
 
 from packing._checks import Int64Array
 from packing._fixed_point import SUM_BITS, exact_sum
+from packing.partition import descending_order
 from packing.problem import Problem
 
 __all__ = ["CheapestFill", "least_padding", "padding_item", "spare"]
@@ -31,7 +32,8 @@ class CheapestFill:
         """Of samples with these units and costs; both sum to less than 2**62."""
         counts = sizes > 0
         sizes, costs = sizes[counts], costs[counts]
-        order = np.argsort(costs / sizes, kind="stable")
+        # Doubles of one sign are in the order of their bits, which the sorting kernel takes.
+        order = descending_order((costs / sizes).view(np.int64))[::-1]
         sizes, costs = sizes[order], costs[order]
         # Quotients of integers whose product stays below 2**52 are equal as doubles only where they are equal.
         largest = int(costs.max(initial=0)) * int(sizes.max(initial=0))

@@ -11,6 +11,7 @@ from packing._bound_loads import Placed, beside, fewest_on_a_rank, largest_load_
 from packing._bound_prices import priced_rounds
 from packing._bound_terms import Term, ceiling, shared_rank
 from packing._checks import Int64Array
+from packing.partition import descending_order
 from packing.problem import Problem
 
 __all__ = ["component_terms", "pipeline_terms", "round_terms"]
@@ -125,7 +126,7 @@ def _heads(problem: Problem, items: Placed, size: int, rounds: int) -> list[int]
         heads = ascending[num_bins - 1 - starts]
     heads[0] = max(int(values.max(initial=0)), shared_rank(ascending[::-1], num_bins).score)
     sharing = range(1, _MOST_SHARING + 1) if problem.capacity is not None else range(0)
-    order = np.argsort(-values, kind="stable")
+    order = descending_order(values)
     values, tokens = values[order], items.tokens[order]
     groups = [(p, values[tokens > (problem.max_capacity or 0) // (p + 1)]) for p in sharing]
     if problem.max_items is not None and problem.max_items < 1 << 31:

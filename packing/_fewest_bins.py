@@ -9,15 +9,17 @@ from packing import _kernels
 from packing._checks import Int64Array
 from packing.partition import descending_order
 
-__all__ = ["EFFORTS", "FILL_SHARE", "exact_fill", "fewer_bins"]
+__all__ = ["EFFORTS", "exact_fill", "fewer_bins"]
 
 Int32Array = npt.NDArray[np.int32]
 
 EFFORTS = {"fast": 2**22, "normal": 2**25, "thorough": 2**30}
 """Steps by name: some 5, 40 and 1,500 ms where no bound ends the search before; most problems take a fraction."""
 
-FILL_SHARE = 16
-"""A step of `exact_fill` takes as long as about 16 steps of the search, and most bins need few."""
+# A sample that `exact_fill` puts in on trial takes as long as about 16 steps of the search. So many for each sample are
+# free: at 300,000 samples they decide whether filling is worth it, and they take 0.2 s at a million at the most.
+_STEPS_PER_TRIAL = 16
+_FREE_TRIALS = 16
 
 # The search keeps 65 rows of capacity / 8 bytes: 64 MiB at this capacity, beyond which there is none.
 _LARGEST_CAPACITY = 2**23
@@ -30,7 +32,7 @@ def exact_fill(tokens: Int64Array, capacity: int, max_items: int, max_steps: int
         tokens: int64[N], descending, from 1 to `capacity`.
         capacity: token cap of every bin.
         max_items: most samples in one bin, 0: no limit.
-        max_steps: samples that may be put in on trial.
+        max_steps: effort, as in `fewer_bins`.
 
     Returns:
         int32[N], the bin of each sample; bins are numbered by their first sample.
@@ -41,8 +43,9 @@ def exact_fill(tokens: Int64Array, capacity: int, max_items: int, max_steps: int
     offsets, classes = np.empty(n + 1, np.int32), np.empty(n, np.int32)
     workspace = np.empty(_kernels.exact_fill.fill_workspace(n, starts.size), np.uint8)
     num_bins = _kernels.exact_fill.fill(
-        tokens[starts], counts, capacity, max_items, max_steps, offsets, classes, workspace
-    )
+        tokens[starts], counts, capacity, max_items, max_steps // _STEPS_PER_TRIAL + _FREE_TRIALS * n, offsets, classes,
+        workspace,
+    )  # fmt: skip
     bins = np.repeat(np.arange(num_bins, dtype=np.int32), np.diff(offsets[: num_bins + 1]))
     # Equal samples are dealt out in the order of the bins.
     return bins[descending_order(starts.size - classes.astype(np.int64))]

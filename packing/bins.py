@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from packing._checks import Int64Array, integer, integers, one_of, optional_integer, shown
-from packing._fewest_bins import EFFORTS, FILL_SHARE, exact_fill, fewer_bins
+from packing._fewest_bins import EFFORTS, exact_fill, fewer_bins
 from packing._fixed_point import exact_sum
 from packing._kernels import fit, fit_histogram
 from packing.bin_bounds import bin_lower_bound
@@ -227,7 +227,7 @@ def fit_fewest(
     bin_of = np.empty(len(tokens), np.int32)
     bin_of[items] = np.repeat(np.arange(num_bins, dtype=np.int32), np.diff(offsets))
     bins = bin_of[order][alone:] - alone
-    filled = exact_fill(*columns, max_steps // FILL_SHARE)
+    filled = exact_fill(*columns, max_steps)
     if filled.max() < bins.max():
         bins = filled
     if bins.max() + 1 + alone > max(bound, fewest):

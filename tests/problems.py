@@ -20,6 +20,10 @@ BUILTINS = (
 )  # fmt: skip
 
 
+PIPELINE = {"name": "pipeline", "stages": 3}
+BOTH = {"name": "components", "weights": {"encoder": 1, "llm": 1}}
+
+
 def examples(count: int) -> settings:
     """That many examples; a tenth of them with the slow kernels. No deadline: machines are shared."""
     if _kernels.backend == "reference":
@@ -44,7 +48,7 @@ def problems(
     fields: dict[str, Any] = {
         "cost": tokens if draw(st.booleans()) else draw(column(count, 0, 9)),
         "capacity": draw(st.sampled_from([None, 12, 15, 24, 60])),
-        "objective": draw(st.sampled_from(["makespan", "balance", "rounds"])),
+        "objective": draw(st.sampled_from(["makespan", "balance", "rounds", PIPELINE, BOTH])),
         "round_size": draw(st.sampled_from([g for g in range(1, ranks + 1) if ranks % g == 0])),
         "max_items": draw(st.sampled_from([None, None, 1, 2, 4])),
         "equal_count": draw(st.booleans()) and draw(st.booleans()),
@@ -60,6 +64,10 @@ def problems(
         fields["budgets"] = [draw(st.sampled_from([5, 9, 20]))]
     if fields["capacity"] is not None and draw(st.booleans()):
         fields["pad_cost"] = draw(column(fields["capacity"] + 1, 0, 5))
+    if fields["objective"] is BOTH:
+        fields.pop("pad_cost", None)
+        encoder = [draw(st.integers(0, cost)) for cost in fields["cost"]]
+        fields["components"] = [[part, cost - part] for part, cost in zip(encoder, fields["cost"], strict=True)]
     fields |= fixed
     if fields["capacity"] is None:
         fields.pop("pad_cost", None)

@@ -7,6 +7,7 @@ python ci/bench/bench_solver.py --algorithm '{"name": "feasible_lpt", "max_repai
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import time
@@ -68,6 +69,7 @@ BARS = (
     Bar("caps_one_round", "64 ranks, up to 2k samples", "cpu_ms_max", 10),
     Bar("caps_one_round", "512 ranks, up to 16k samples", "cpu_ms_max", 80),
     Bar("caps_small", "", "over_optimum_max", 3e-3),
+    Bar("caps_small", "", "missed", 0),
     Bar("windows", "4 ranks", "gap_max", 2.5e-2),
     Bar("windows", "32 ranks", "gap_max", 6e-3),
     Bar("windows", "64 ranks", "gap_max", 6e-3),
@@ -80,6 +82,7 @@ BARS = (
     Bar("count_capped", "", "more_bins_max", 0),
     Bar("count_capped", "", "gap_max", 2e-2),
     Bar("idle_limits", "", "change_max", 5e-3),
+    *(Bar(family, "", "over_named_max", 0) for family in families()),
     *(Bar(family, "", "none", 0) for family in ("caps_one_round", "windows", "count_capped", "idle_limits")),
 )
 
@@ -94,8 +97,8 @@ class Row:
     figures: dict[str, float]
 
 
-def measure(instance: Instance, algorithm: Resolved, lpt: Resolved) -> Row:
-    """Solves one instance and measures the layout."""
+def measure(instance: Instance, algorithm: Resolved, others: list[Resolved]) -> Row:
+    """Solves one instance and measures the layout, also against those of other algorithms, `lpt` first."""
     problem = instance.problem()
     row = Row(instance, set(instance.labels), "unsupported", {})
     if not problem.needs() <= algorithm.capabilities:
@@ -114,9 +117,15 @@ def measure(instance: Instance, algorithm: Resolved, lpt: Resolved) -> Row:
         return row
     row.outcome = "valid"
     add_figures(row, problem, solved, layout)
+    named = [
+        solved.score(one) if one is not None and one.num_bins == layout.num_bins else None
+        for one in (solve(other, problem) for other in others if problem.needs() <= other.capabilities)
+    ]
     if instance.family == "windows":
-        plain = solve(lpt, problem)
-        row.figures["below_lpt"] = 1 - solved.score(layout) / solved.score(plain) if plain is not None else 1.0
+        row.figures["below_lpt"] = 1 - solved.score(layout) / named[0] if named[0] else 1.0
+    if len(others) > 1:
+        best = min((score for score in named if score), default=0)
+        row.figures["over_named"] = max(0.0, solved.score(layout) / best - 1) if best else 0.0
     if instance.twin is not None:
         twin = instance.twin()
         plain = solve(algorithm, twin)
@@ -185,13 +194,14 @@ def add_figures(row: Row, problem: Problem, solved: Problem, layout: Assignment)
         row.labels.add(", ".join(row.instance.labels[:2]))
 
 
-def summary(rows: list[Row]) -> dict[str, float]:
+def summary(rows: list[Row]) -> dict[str, Any]:
     """The figures of some instances of one family."""
     count = len(rows)
     outcomes = [row.outcome for row in rows]
-    made: dict[str, float] = {
+    made: dict[str, Any] = {
         "count": count,
         "none": outcomes.count("none"),
+        "missed": sum(row.outcome == "none" and row.instance.optimum is not None for row in rows),
         "unsupported": outcomes.count("unsupported"),
         "invalid": sum(one not in ("valid", "none", "unsupported") for one in outcomes),
     }
@@ -199,11 +209,12 @@ def summary(rows: list[Row]) -> dict[str, float]:
     def values(name: str) -> np.ndarray:
         return np.array([row.figures[name] for row in rows if name in row.figures])
 
-    for name in ("gap", "over_optimum", "over_best_known", "more_bins", "change", "cpu_ms"):
+    for name in ("gap", "over_optimum", "over_best_known", "over_named", "more_bins", "change", "cpu_ms"):
         found = values(name)
         if found.size:
             made |= {f"{name}_median": float(np.median(found)), f"{name}_max": float(found.max())}
             made[f"{name}_p90"] = float(np.quantile(found, 0.9, method="higher"))
+    made["worst"] = max(rows, key=lambda row: row.figures.get("gap", 0.0)).instance.name
     optimal = values("over_optimum")
     if optimal.size:
         known = sum(row.instance.optimum is not None for row in rows)
@@ -217,13 +228,13 @@ def summary(rows: list[Row]) -> dict[str, float]:
 
 
 def chosen(instances: list[Instance], limit: int | None) -> list[Instance]:
-    """At most `limit` instances, evenly over the list."""
+    """At most `limit` instances, by a hash of their names: a regular choice would follow the list's own pattern."""
     if limit is None or limit >= len(instances):
         return instances
-    return [instances[i * len(instances) // limit] for i in range(limit)]
+    return sorted(instances, key=lambda one: hashlib.sha256(one.name.encode()).digest())[:limit]
 
 
-def report(family: str, label: str, made: dict[str, float]) -> None:
+def report(family: str, label: str, made: dict[str, Any]) -> None:
     name = f"{family} {label}".strip()
     cells = [f"{int(made['count']):6} {int(made['invalid']):3} {int(made['none']):4}"]
     for figure, scale in (("gap", 100.0), ("over_optimum", 100.0), ("cpu_ms", 1.0)):
@@ -233,15 +244,16 @@ def report(family: str, label: str, made: dict[str, float]) -> None:
     others = [
         f"{key} {value:.4g}"
         for key, value in made.items()
-        if key.startswith(("share", "more_bins_max", "change", "over_best"))
+        if key.startswith(("share", "more_bins_max", "change", "over_best", "over_named_max"))
     ]
-    print(f"{name:<44}", *cells, " ", ", ".join(others), flush=True)
+    print(f"{name:<44}", *cells, " ", ", ".join([*others, f"worst {made['worst']}"]), flush=True)
 
 
-def run(family: str, instances: list[Instance], algorithm: Resolved, room: float | None) -> tuple[dict, list[str]]:
+def run(
+    family: str, instances: list[Instance], algorithm: Resolved, others: list[Resolved], room: float | None
+) -> tuple[dict, list[str]]:
     """Measures and prints one family; `room` None: no bars. Returns the figures by label, and what failed."""
-    lpt = resolve_algorithm("lpt")
-    rows = [measure(instance, algorithm, lpt) for instance in instances]
+    rows = [measure(instance, algorithm, others) for instance in instances]
     tables = {"": summary(rows)}
     first = list(dict.fromkeys(instance.labels[0] for instance in instances if instance.labels))
     barred = [bar.label for bar in BARS if bar.family == family and bar.label]
@@ -266,13 +278,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--family", nargs="+", help="names of families; all of them by default")
     parser.add_argument("--algorithm", default=DEFAULT, help="a name, or a JSON object with a name and options")
-    parser.add_argument("--limit", type=int, help="so many instances of each family, evenly over its list")
+    parser.add_argument("--beside", nargs="+", default=[], help="algorithms that the default must not be worse than")
+    parser.add_argument("--limit", type=int, help="so many instances of each family")
     parser.add_argument("--quick", action="store_true", help="a few instances of each family, none of them large")
     parser.add_argument("--no-bars", action="store_true", help="print only")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
     config: Any = json.loads(arguments.algorithm) if arguments.algorithm.startswith("{") else arguments.algorithm
     algorithm = resolve_algorithm(config)
+    others = [resolve_algorithm(name) for name in ("lpt", *arguments.beside)]
     lists = families()
     names = arguments.family or list(lists)
     unknown = [name for name in names if name not in lists]
@@ -287,7 +301,7 @@ def main() -> int:
         instances = chosen(lists[name], limit)
         if arguments.quick:
             instances = [one for one in instances if one.problem().num_samples <= QUICK_SAMPLES]
-        figures[name], wrong = run(name, instances, algorithm, slack(arguments.quick) if bars else None)
+        figures[name], wrong = run(name, instances, algorithm, others, slack(arguments.quick) if bars else None)
         failed += wrong
     if arguments.json:
         arguments.json.write_text(json.dumps({"algorithm": config, "families": figures}, indent=1) + "\n")

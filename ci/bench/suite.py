@@ -2,6 +2,7 @@
 
 python ci/bench/suite.py              prints every result; packages that are not installed are skipped
 python ci/bench/suite.py --write      also writes suite.json and suite.svg beside this file, and the README's table
+python ci/bench/suite.py --write --packages ours     measures only these anew
 python ci/bench/suite.py --table      only makes the README's table from suite.json
 """
 
@@ -185,10 +186,10 @@ def measured(at: int, package: str, name: str, version: str, timeout: float) -> 
     return Result(*head, **json.loads(done.stdout.splitlines()[-1]))
 
 
-def run(inputs: list[int], quick: bool) -> list[Result]:
-    """Every method on those inputs."""
+def run(inputs: list[int], packages: list[str], quick: bool) -> list[Result]:
+    """Every method of those packages on those inputs."""
     results = []
-    for package in PACKAGES:
+    for package in packages:
         try:
             adapter = importlib.import_module(f"adapters.{package}")
         except ImportError as error:
@@ -207,6 +208,7 @@ def run(inputs: list[int], quick: bool) -> list[Result]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one input a task, fast methods")
+    parser.add_argument("--packages", nargs="+", choices=PACKAGES, default=PACKAGES, help="the others stay as written")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--write", action="store_true", help="write suite.json, suite.svg and the README's table")
     parser.add_argument("--table", action="store_true", help="measure nothing, use suite.json")
@@ -219,9 +221,14 @@ def main() -> int:
     failed: list[Result] = []
     if not arguments.table:
         here = [at for at, one in enumerate(INPUTS) if one.file in length_files() and one.quick >= arguments.quick]
-        results = run(here, arguments.quick)
-        for path in [arguments.json] * (arguments.json is not None) + [FIGURES_FILE] * arguments.write:
-            path.write_text(json.dumps([asdict(one) for one in results], indent=1) + "\n")
+        results = run(here, arguments.packages, arguments.quick)
+        figures = [asdict(one) for one in results]
+        if arguments.json:
+            arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
+        if arguments.write:
+            written = json.loads(FIGURES_FILE.read_text())
+            figures += [one for one in written if one["package"] not in arguments.packages]
+            FIGURES_FILE.write_text(json.dumps(figures, indent=1) + "\n")
         failed = [one for one in results if one.package == "ours" and (one.outcome != "ok" or one.overflowing)]
         for one in failed:
             print(f"FAILED: {one}")

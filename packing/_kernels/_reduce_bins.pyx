@@ -344,7 +344,7 @@ def reduce_bins(
     with nogil:
         while found > fewest and found > 2 and state.steps < max_steps:
             # What is not counted refill by refill: the bins looked through and the samples kept.
-            state.steps += (n + num_bins) // 8
+            state.steps += (n + 4 * num_bins) // 4
             if not save_one_bin(&state, max_steps):
                 break
             found -= 1

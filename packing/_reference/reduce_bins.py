@@ -195,7 +195,7 @@ def reduce_bins(
         raise ValueError("bin_of must be a packing of at most `max_items` samples a bin")
     found = num_bins
     while found > fewest and found > 2 and state.steps < max_steps:
-        state.steps += (len(sizes) + num_bins) // 8
+        state.steps += (len(sizes) + 4 * num_bins) // 4
         if not state.save_one_bin(max_steps):
             break
         found -= 1

@@ -11,9 +11,16 @@ from packing.problem import Problem
 __all__ = ["smallest_count"]
 
 
-def smallest_count(problem: Problem, solve: Callable[[Problem], Assignment | None]) -> Assignment | None:
-    """The layout of `solve` for the smallest M that it can do, or None; no bin stays empty, so M <= N / R."""
-    fewest, _ = fewest_bins_per_rank(problem)
+def smallest_count(
+    problem: Problem, solve: Callable[[Problem], Assignment | None], fewest: int | None = None
+) -> Assignment | None:
+    """The layout of `solve` for the smallest M that it can do, or None; no bin stays empty, so M <= N / R.
+
+    Args:
+        fewest: the first M to try; None: the lower bound.
+    """
+    if fewest is None:
+        fewest, _ = fewest_bins_per_rank(problem)
     for bins_per_rank in range(fewest, problem.num_samples // problem.ranks + 1):
         layout = solve(problem.with_bins_per_rank(bins_per_rank))
         if layout is not None:

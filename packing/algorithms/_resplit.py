@@ -15,10 +15,6 @@ __all__ = ["can_resplit", "packed_below", "resplit_pairs"]
 _MOST_SUM = 1 << 18
 """Largest sum of a pair's costs: its table takes four bytes a unit, and time in proportion."""
 
-_MOST_WORK = 1 << 26
-"""Most units of table, summed over all pairs that are tried; the work is counted, not timed."""
-
-
 _PER_PAIR = 1 << 17
 """What a pair costs besides its table, in units of table."""
 
@@ -30,15 +26,15 @@ def can_resplit(problem: Problem, largest: int) -> bool:
     return problem.needs() <= {"makespan"} and 2 * largest <= _MOST_SUM
 
 
-def resplit_pairs(problem: Problem, layout: Assignment, target: int) -> Assignment:
+def resplit_pairs(problem: Problem, layout: Assignment, target: int, max_work: int) -> Assignment:
     """The layout after the heaviest rank was split anew with others, as evenly as their samples allow.
 
     It is tried with every other rank, the lightest first; after a success the heaviest rank is looked for anew. It
-    ends where the largest load is at most `target`, nothing helps, or the work is used up.
+    ends where the largest load is at most `target`, nothing helps, or `max_work` units of table are used up.
     """
     bins: list[Int32Array] = np.split(layout.items, layout.offsets[1:-1])
     loads = [int(problem.cost[items].sum()) for items in bins]
-    work = _MOST_WORK
+    work = max_work
     while max(loads) > target and work > 0:
         heaviest = loads.index(max(loads))
         for partner in sorted(range(len(bins)), key=lambda b: (loads[b], b)):

@@ -20,12 +20,15 @@ from packing.bounds import lower_bound
 from packing.partition import Int32Array, descending_order
 from packing.problem import Problem
 
-__all__ = ["Exchange", "Exchanges"]
+__all__ = ["DESCENT_SHARE", "Exchange", "Exchanges"]
 
 _NONE64, _NONE8 = np.empty(0, np.int64), np.empty(0, np.uint8)
 
 NUM_PARTNERS = 16
 """Partners that are looked at together: the first one that helps well is taken, else the best of them."""
+
+DESCENT_SHARE = 4
+"""Which part of the checks of a step one descent may make; the others are for other starts and for kicks."""
 
 MOST_KICKS = 1 << 40
 """No limit: checks run out first."""
@@ -147,16 +150,15 @@ def _halvings(cost: Int64Array, problem: Problem, weight: int) -> int:
 
 @dataclass(frozen=True)
 class Exchange:
-    """The best of `lpt` and the reference, improved by moves and exchanges of up to two samples for two.
+    """LPT, or the reference where that finds no layout, improved by moves and exchanges of up to two samples for two.
 
     The heaviest rank (under `rounds` the leader of every round, under `balance` every rank) gives up to two samples of
-    one of its bins to a lighter one for up to two or none, so that the larger of the two falls most; where nothing
-    helps, a few samples are swapped at random, from a fixed seed, and what then ends worse is taken back. Every limit
-    is kept throughout.
+    one of its bins to a lighter one for up to two or none, so that the larger of the two falls most, until nothing
+    helps. Every limit is kept throughout.
 
     Args:
-        effort: "fast", "normal", "thorough", or a number of checks per sample; a count, so that the same input gives
-            the same layout.
+        effort: "fast", "normal", "thorough", or a number of checks per sample, a quarter of which a descent may make; a
+            count, so that the same input gives the same layout.
 
     Raises:
         ConfigError: an option has a wrong type or value.
@@ -173,12 +175,13 @@ class Exchange:
 
     def _solve(self, problem: Problem) -> Assignment | None:
         limit = problem.num_samples // problem.ranks if problem.equal_count and problem.bins_per_rank == 1 else None
-        starts = [place(problem, score=lpt_score(problem), max_items=limit), problem.reference]
-        layout = min((one for one in starts if one is not None), key=problem.score, default=None)
+        layout = place(problem, score=lpt_score(problem), max_items=limit)
         if layout is None or (problem.equal_count and not is_valid(problem, layout)):
+            layout = problem.reference
+        if layout is None:
             return None
         search = Exchanges(problem)
         if search.possible:
-            checks = checks_of(self.effort, problem.num_samples)
-            layout, _ = search.improve(layout, lower_bound(problem).score, checks, kicks=True)
+            checks = checks_of(self.effort, problem.num_samples) // DESCENT_SHARE
+            layout, _ = search.improve(layout, lower_bound(problem).score, checks)
         return layout

@@ -47,6 +47,7 @@ def plan_summary(summary: PlanSummary, lengths: Lengths) -> RenderableType:
         ("packs", _packs(summary)),
         ("fill", _fill(summary)),
         ("largest / mean load", _loads(summary)),
+        ("objective", f"{summary.objective}: {summary.objective_value:,.6g}"),
         ("gap to the bound", percent(summary.gap)),
         ("what binds", f"{summary.bound} ({summary.bound_explanation})"),
         ("decision", f"{'accepted' if summary.accepted else 'kept the reference'}: {summary.reason}"),

@@ -27,6 +27,8 @@ class PlanSummary:
     largest_over_mean: float
     baseline_largest_over_mean: float
     baseline_overflowing_packs: int
+    objective: str
+    objective_value: float
     gap: float
     bound: str
     bound_explanation: str
@@ -60,6 +62,8 @@ def summarize(plan: Plan, *, seconds: float | None = None) -> PlanSummary:
         largest_over_mean=plan.imbalance,
         baseline_largest_over_mean=plan.baseline.imbalance,
         baseline_overflowing_packs=plan.baseline.num_overflowing_bins,
+        objective=str(plan.metrics["objective"]),
+        objective_value=plan.objective_value,
         gap=plan.gap,
         bound=plan.lower_bound.name,
         bound_explanation=plan.lower_bound.explanation,

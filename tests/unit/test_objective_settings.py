@@ -102,7 +102,7 @@ def test_one_component_is_the_makespan(data):
     count = data.draw(st.integers(6, 20))
     cost = data.draw(column(count, 0, 50))
     alone = {"name": "components", "weights": {"llm": 1}}
-    options = {"data_parallel_size": 3, "local_batch_size": 2}
+    options = {"data_parallel_size": 3, "local_batch_size": 2, "algorithm": "lpt"}
     columns = {"length": [1] * count, "llm": cost, "cost": cost}
     by_component = Planner(**options, objective=alone).plan(columns)
     plain = Planner(**options).plan(columns)

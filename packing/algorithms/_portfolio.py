@@ -1,0 +1,194 @@
+"""The portfolio behind `auto`: several constructions from one sort, the best of them improved by exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from packing.algorithms._effort import Effort, checks_of
+from packing.algorithms._resplit import can_resplit, packed_below, resplit_pairs
+from packing.algorithms.differencing import KarmarkarKarp
+from packing.algorithms.equal_count import EqualCount
+from packing.algorithms.exchange import DESCENT_SHARE, Exchanges
+from packing.algorithms.feasible import FeasibleLPT
+from packing.algorithms.fitting import BestFitDecreasing, ExactFill, FirstFit, FirstFitDecreasing, NextFit
+from packing.algorithms.level_multifit import level_multifit
+from packing.algorithms.multifit import combine
+from packing.algorithms.placement import lpt_score, place
+from packing.algorithms.repair import THOROUGH, needs_repair, repaired_layout
+from packing.assignment import Assignment
+from packing.audit import is_valid
+from packing.bounds import lower_bound
+from packing.errors import PackingError
+from packing.partition import descending_order, difference
+from packing.problem import Problem
+
+__all__ = ["Portfolio"]
+
+_OBJECTIVES = {"makespan", "balance", "rounds", "pipeline", "components"}
+
+_FEW_PER_UNIT = 8
+"""Up to so many samples a rank, bin packing under a level is a better start than differencing (measured)."""
+
+_FULL_EFFORT = 16
+"""How much more may be looked at where packs are over 99.9 % full: few exchanges are possible, each of a small gain."""
+
+_MOST_FOR_THREES = 40
+"""Samples a bin up to which exchanges of three for three are tried."""
+
+_MOST_FOR_ROUNDS = 1 << 19
+"""Samples times bins up to which placement by the rounds' objective is tried: it looks at every bin for each sample."""
+
+_FEW_SAMPLES = 256
+"""Steps of up to so many samples are also given to every other solver, if the bound is not met."""
+
+_PRECISION = 24
+"""A layout within 2**-24 of the bound ends the search, unless the effort is "thorough": no cost model is as exact."""
+
+
+_WITHOUT_KICKS = {"rounds", "balance"}
+"""Objectives under which kicks change little: every leader, or every rank, is improved before."""
+
+
+class Portfolio:
+    """What is known about one problem with a fixed number of bins: its order, its bound and the best layout so far."""
+
+    def __init__(self, problem: Problem, effort: Effort) -> None:
+        self.problem = problem
+        self.effort, self.checks = effort, checks_of(effort, problem.num_samples)
+        self.order = descending_order(problem.cost, problem.tokens)
+        self.fast, self.thorough = effort == "fast", effort == "thorough"
+        self.bound = self.enough = 0
+        self.best: Assignment | None = None
+        self.score = 0
+
+    def solve(self) -> Assignment | None:
+        """The best layout found, or None where no way led to one that keeps every limit."""
+        lpt = self._lpt()
+        self._prove(lpt)
+        if self._offer(lpt) or any(self._offer(start) for start in self._starts()) or self.best is None:
+            return self.best
+        if not self._improve(lpt) and not self.fast:
+            self._offer(self._with_whole_groups())
+            if self.problem.num_samples <= _FEW_SAMPLES:
+                any(self._offer(layout) for layout in self._others())
+        return self.best
+
+    def _with_whole_groups(self) -> Assignment | None:
+        """Groups that must share a rank share a bin, too: that is stricter, but as one they can change their rank."""
+        problem = self.problem
+        near = problem.objective.additive and self.score <= self.bound + self.bound // 1000
+        if problem.group is None or problem.group_scope == "bin" or problem.bins_per_rank == 1 or near:
+            return None
+        return Portfolio(replace(problem, group_scope="bin", reference=None), self.effort).solve()
+
+    def _prove(self, layout: Assignment | None) -> None:
+        """The bound, by costly proofs only where the layout does not meet a cheap one."""
+        problem = self.problem
+        if problem.objective.additive:
+            self.bound = lower_bound(problem, reached=None if layout is None else problem.score(layout)).score
+            self.enough = self.bound if self.thorough else self.bound + (self.bound >> _PRECISION)
+
+    def _offer(self, layout: Assignment | None) -> bool:
+        """Keeps the layout if it is the best; whether the best meets the bound."""
+        if layout is not None:
+            score = self.problem.score(layout)
+            if self.best is None or score < self.score:
+                self.best, self.score = layout, score
+        return self.best is not None and self.score <= self.bound
+
+    def _needs_only(self, *features: str) -> bool:
+        return self.problem.needs() <= _OBJECTIVES | set(features)
+
+    def _lpt(self) -> Assignment | None:
+        problem = self.problem
+        if problem.objective.name == "rounds" and problem.num_samples * problem.num_bins > _MOST_FOR_ROUNDS:
+            return None
+        if not problem.equal_count:
+            return place(problem, score=lpt_score(problem))
+        if problem.bins_per_rank != 1:
+            return None
+        layout = place(problem, score=lpt_score(problem), max_items=problem.num_samples // problem.ranks)
+        return layout if layout is not None and is_valid(problem, layout) else None
+
+    def _starts(self) -> Iterator[Assignment | None]:
+        problem = self.problem
+        if problem.equal_count and self._needs_only("capacity", "multi_bin", "rounds", "equal_count"):
+            yield EqualCount().assign(problem)
+        if not problem.equal_count:
+            yield from self._free_starts()
+        if self.best is None and self._needs_only("capacity", "multi_bin", "rounds", "max_items", "oversized"):
+            yield ExactFill().assign(problem)
+        if self.best is None and needs_repair(problem):
+            yield repaired_layout(problem, checks=THOROUGH)
+        if self.best is None or problem.reference is not None:
+            yield problem.reference
+
+    def _free_starts(self) -> Iterator[Assignment | None]:
+        """Constructions that do not count samples."""
+        problem = self.problem
+        if problem.round_size == problem.ranks and self._needs_only("capacity", "multi_bin"):
+            yield self._differenced()
+        by_rounds = problem.objective.name == "rounds"
+        if problem.num_samples <= _FEW_PER_UNIT * (problem.num_bins if by_rounds else problem.ranks):
+            yield combine(problem, self.order, start=self.best)
+        far = self.score > self.bound + self.bound // 1000 and not self.fast
+        if self.best is None or by_rounds or far:
+            yield level_multifit(problem, self.order, start=self.best)
+
+    def _differenced(self) -> Assignment | None:
+        """Differencing; with one bin per rank only where it happens to keep the caps, since repairing it takes long."""
+        problem = self.problem
+        if problem.bins_per_rank != 1:
+            return KarmarkarKarp().assign(problem)
+        layout = Assignment(*difference(problem.cost, problem.num_bins, False, self.order))
+        return layout if (layout.sums(problem.tokens) <= problem.capacities()).all() else None
+
+    def _improve(self, lpt: Assignment | None) -> bool:
+        """Exchanges from LPT and from the best start, then what else helps from the better; whether it is enough."""
+        problem, search, checks = self.problem, Exchanges(self.problem), self._allowed()
+        assert self.best is not None
+        if not search.possible:
+            return False
+        left = checks
+        for start in (self.best,) if lpt is None or lpt == self.best else (lpt, self.best):
+            layout, used = search.improve(start, self.bound, checks // DESCENT_SHARE)
+            self._offer(layout)
+            left -= used
+        if self.score > self.enough and problem.num_samples <= _MOST_FOR_THREES * problem.num_bins:
+            layout, used = search.improve(self.best, self.enough, checks // DESCENT_SHARE, depth=3)
+            self._offer(layout)
+            left -= used
+        exact = can_resplit(problem, self.score)
+        if self.score > self.enough and exact:
+            self._offer(resplit_pairs(problem, self.best, self.enough, 16 * checks))
+        if self.score > self.enough and problem.objective.name not in _WITHOUT_KICKS:
+            self._offer(search.improve(self.best, self.enough, max(1, left), kicks=True)[0])
+        if self.score > self.enough and exact:
+            self._offer(packed_below(problem, self.enough, self.score, 4 * checks))
+        return self.score <= self.enough
+
+    def _allowed(self) -> int:
+        """Most checks: more of them where packs are full."""
+        problem = self.problem
+        if problem.capacity is None:
+            return self.checks
+        room, used = int(problem.capacities().sum()), int(problem.tokens.sum())
+        return self.checks * (_FULL_EFFORT if used > room - room // 1000 else 1)
+
+    def _others(self) -> Iterator[Assignment | None]:
+        """Every other solver, as far as each can keep the limits."""
+        solvers = (
+            KarmarkarKarp(), FeasibleLPT(), EqualCount(), ExactFill(), BestFitDecreasing(), FirstFitDecreasing(),
+            FirstFit(), NextFit(),
+        )  # fmt: skip
+        for solver in solvers:
+            try:
+                layout = solver.assign(self.problem)
+            except PackingError:
+                continue
+            if layout is not None and layout.num_bins == self.problem.num_bins and is_valid(self.problem, layout):
+                yield layout
+        if not self.problem.equal_count:
+            yield combine(self.problem, self.order)
+            yield level_multifit(self.problem, self.order)
