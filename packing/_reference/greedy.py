@@ -61,9 +61,8 @@ def place(
 
     def fits(bin_index: int, sample: int) -> bool:
         length = int(tokens[sample])
-        if length > unused[bin_index] and not (
-            oversized_single and items[bin_index] == 0 and length > int(capacity[bin_index])
-        ):
+        exempt = oversized_single and (not len(count) or int(count[sample]) == 1)
+        if length > unused[bin_index] and not (exempt and items[bin_index] == 0 and length > int(capacity[bin_index])):
             return False
         if any(u + int(f) > int(b) for u, f, b in zip(used[bin_index], footprints[sample], budgets, strict=True)):
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from packing.algorithms._effort import Effort, checks_of
 from packing.algorithms._resplit import can_resplit, packed_below, resplit_pairs
@@ -14,7 +15,7 @@ from packing.algorithms.fitting import BestFitDecreasing, ExactFill, FirstFit, F
 from packing.algorithms.level_multifit import level_multifit
 from packing.algorithms.multifit import combine
 from packing.algorithms.placement import lpt_score, place
-from packing.algorithms.repair import repaired_layout
+from packing.algorithms.repair import THOROUGH, needs_repair, repaired_layout
 from packing.assignment import Assignment
 from packing.audit import is_valid
 from packing.bounds import lower_bound
@@ -54,7 +55,7 @@ class Portfolio:
 
     def __init__(self, problem: Problem, effort: Effort) -> None:
         self.problem = problem
-        self.checks = checks_of(effort, problem.num_samples)
+        self.effort, self.checks = effort, checks_of(effort, problem.num_samples)
         self.order = descending_order(problem.cost, problem.tokens)
         self.fast, self.thorough = effort == "fast", effort == "thorough"
         self.bound = self.enough = 0
@@ -67,9 +68,19 @@ class Portfolio:
         self._prove(lpt)
         if self._offer(lpt) or any(self._offer(start) for start in self._starts()) or self.best is None:
             return self.best
-        if not self._improve(lpt) and self.problem.num_samples <= _FEW_SAMPLES and not self.fast:
-            any(self._offer(layout) for layout in self._others())
+        if not self._improve(lpt) and not self.fast:
+            self._offer(self._with_whole_groups())
+            if self.problem.num_samples <= _FEW_SAMPLES:
+                any(self._offer(layout) for layout in self._others())
         return self.best
+
+    def _with_whole_groups(self) -> Assignment | None:
+        """Groups that must share a rank share a bin, too: that is stricter, but as one they can change their rank."""
+        problem = self.problem
+        near = problem.objective.additive and self.score <= self.bound + self.bound // 1000
+        if problem.group is None or problem.group_scope == "bin" or problem.bins_per_rank == 1 or near:
+            return None
+        return Portfolio(replace(problem, group_scope="bin", reference=None), self.effort).solve()
 
     def _prove(self, layout: Assignment | None) -> None:
         """The bound, by costly proofs only where the layout does not meet a cheap one."""
@@ -108,8 +119,8 @@ class Portfolio:
             yield from self._free_starts()
         if self.best is None and self._needs_only("capacity", "multi_bin", "rounds", "max_items", "oversized"):
             yield ExactFill().assign(problem)
-        if self.best is None:
-            yield repaired_layout(problem)
+        if self.best is None and needs_repair(problem):
+            yield repaired_layout(problem, checks=THOROUGH)
         if self.best is None or problem.reference is not None:
             yield problem.reference
 

@@ -15,7 +15,7 @@ from packing.assignment import Assignment
 from packing.partition import Int32Array
 from packing.problem import Problem
 
-__all__ = ["repaired_layout"]
+__all__ = ["THOROUGH", "needs_repair", "repaired_layout"]
 
 Integer = TypeVar("Integer", np.int32, np.int64)
 
@@ -23,6 +23,15 @@ _NONE64 = np.empty(0, np.int64)
 
 _CHECKS = 1 << 20
 """Sets looked at before giving up, a few milliseconds; half of all problems take fewer than 200 (measured)."""
+
+THOROUGH = 1 << 22
+"""The same where nothing else is left to try."""
+
+
+def needs_repair(problem: Problem) -> bool:
+    """Whether there are other limits than one capacity, which placement under cost levels can do without."""
+    limits = {"budgets", "max_items", "group", "forbid", "oversized", "equal_count"}
+    return bool(problem.needs() & limits) or not (problem.capacity is None or isinstance(problem.capacity, int))
 
 
 def repaired_layout(problem: Problem, start: Assignment | None = None, *, checks: int = _CHECKS) -> Assignment | None:
