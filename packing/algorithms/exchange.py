@@ -14,6 +14,7 @@ from packing.algorithms._effort import Effort, checks_of, effort_of
 from packing.algorithms._entries import Entries, entries_of
 from packing.algorithms._open_bins import smallest_count
 from packing.algorithms.placement import lpt_score, place
+from packing.algorithms.repair import repaired_layout
 from packing.assignment import Assignment
 from packing.audit import is_valid
 from packing.bounds import lower_bound
@@ -177,7 +178,7 @@ class Exchange:
         limit = problem.num_samples // problem.ranks if problem.equal_count and problem.bins_per_rank == 1 else None
         layout = place(problem, score=lpt_score(problem), max_items=limit)
         if layout is None or (problem.equal_count and not is_valid(problem, layout)):
-            layout = problem.reference
+            layout = problem.reference or repaired_layout(problem)
         if layout is None:
             return None
         search = Exchanges(problem)
