@@ -42,6 +42,9 @@ _MOST_FOR_ROUNDS = 1 << 19
 _FEW_SAMPLES = 256
 """Steps of up to so many samples are also given to every other solver, if the bound is not met."""
 
+_MANY_SAMPLES = 1024
+"""From so many samples on, packing below a level needs more steps for each (measured at 4 samples a rank)."""
+
 _PRECISION = 24
 """A layout within 2**-24 of the bound ends the search, unless the effort is "thorough": no cost model is as exact."""
 
@@ -162,10 +165,15 @@ class Portfolio:
         exact = can_resplit(problem, self.score)
         if self.score > self.enough and exact:
             self._offer(resplit_pairs(problem, self.best, self.enough, 16 * checks))
-        if self.score > self.enough and problem.objective.name not in _WITHOUT_KICKS:
-            self._offer(search.improve(self.best, self.enough, max(1, left), kicks=True)[0])
-        if self.score > self.enough and exact:
-            self._offer(packed_below(problem, self.enough, self.score, 4 * checks))
+        few = problem.num_samples <= _FEW_PER_UNIT * problem.ranks
+        if problem.objective.name not in _WITHOUT_KICKS:
+            # With few samples a rank, many simple kicks do more than a few thorough ones (measured).
+            for depth, share in ((1, 2 * checks), (2, left)) if few else ((2, left),):
+                if self.score > self.enough:
+                    self._offer(search.improve(self.best, self.enough, max(1, share), depth=depth, kicks=True)[0])
+        if self.score > self.enough and (exact or few) and self._needs_only():
+            steps = 20 if problem.num_samples > _MANY_SAMPLES else 5
+            self._offer(packed_below(problem, self.enough, self.score, steps * checks))
         return self.score <= self.enough
 
     def _allowed(self) -> int:

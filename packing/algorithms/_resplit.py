@@ -18,7 +18,10 @@ _MOST_SUM = 1 << 18
 _PER_PAIR = 1 << 17
 """What a pair costs besides its table, in units of table."""
 
-_LEVELS = 4
+_LEVELS = 5
+
+_MOST_BITS = 18
+"""Of the capacity of a bin; what rounding costs is one part in 2**18 for each sample of a rank."""
 
 
 def can_resplit(problem: Problem, largest: int) -> bool:
@@ -55,17 +58,24 @@ def resplit_pairs(problem: Problem, layout: Assignment, target: int, max_work: i
 def packed_below(problem: Problem, target: int, largest: int, max_steps: int) -> Assignment | None:
     """A layout with a largest load below `largest`, by packing costs into as many bins as there are ranks, or None.
 
-    The capacity of the bins is `target` first, then halfway to the best so far (the dual of MULTIFIT, with a search
-    that finds fewer bins than decreasing fits do).
+    The capacity of the bins is `target` first if that is near, then halfway to the best so far: the dual of MULTIFIT,
+    with a search that finds fewer bins than decreasing fits do. Large costs are halved, rounded up, until a table can
+    hold a bin.
     """
+    halvings = max(0, largest.bit_length() - _MOST_BITS)
+    cost = -(-problem.cost >> halvings)
     positive = np.flatnonzero(problem.cost)
     best, low = None, target
-    for _ in range(_LEVELS):
+    for attempt in range(_LEVELS):
         if low >= largest or positive.size < problem.ranks:
             break
-        level = low if best is None and low == target else (low + largest) // 2
+        # A target far below is seldom reachable; near ones often are, where costs are small numbers.
+        level = low if attempt == 0 and largest - low <= low // 256 else (low + largest) // 2
+        if cost.max() > level >> halvings:
+            low = level + 1
+            continue
         offsets, items, _, _ = fit_fewest(
-            problem.cost[positive], level, min_bins=problem.ranks, max_steps=max_steps // _LEVELS
+            cost[positive], level >> halvings, min_bins=problem.ranks, max_steps=max_steps // _LEVELS
         )
         if offsets.size - 1 > problem.ranks:
             low = level + 1
