@@ -37,7 +37,9 @@ def _longest_first(search: LevelSearch) -> Assignment | None:
     problem = search.problem
     # With the tokens as cost, a bin's capacity as its level, slack is room.
     by_tokens = LevelSearch(
-        replace(problem, cost=problem.tokens, pad_cost=None, objective=OBJECTIVES["rounds"], reference=None)
+        replace(
+            problem, cost=problem.tokens, components=None, pad_cost=None, objective=OBJECTIVES["rounds"], reference=None
+        )
     )
     kernel, levels = _kernels.level_fit, problem.capacities()
     ways = ((levels, kernel.BEST_FIT), (levels, kernel.FIRST_FIT), (np.zeros_like(levels), kernel.FIRST_FIT))
