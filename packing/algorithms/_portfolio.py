@@ -11,9 +11,10 @@ from packing.algorithms.equal_count import EqualCount
 from packing.algorithms.exchange import DESCENT_SHARE, Exchanges
 from packing.algorithms.feasible import FeasibleLPT
 from packing.algorithms.fitting import BestFitDecreasing, ExactFill, FirstFit, FirstFitDecreasing, NextFit
+from packing.algorithms.identity import Identity
 from packing.algorithms.level_multifit import level_multifit
 from packing.algorithms.multifit import combine
-from packing.algorithms.placement import lpt_score, place
+from packing.algorithms.placement import lpt_start
 from packing.algorithms.repair import repaired_layout
 from packing.assignment import Assignment
 from packing.audit import is_valid
@@ -66,7 +67,8 @@ class Portfolio:
         lpt = self._lpt()
         if self._offer(lpt) or any(self._offer(start) for start in self._starts()) or self.best is None:
             return self.best
-        if not self._improve(lpt) and self.problem.num_samples <= _FEW_SAMPLES:
+        self._improve(lpt)
+        if self.score > self.bound and self.problem.num_samples <= _FEW_SAMPLES:
             any(self._offer(layout) for layout in self._others())
         return self.best
 
@@ -85,12 +87,7 @@ class Portfolio:
         problem = self.problem
         if problem.objective.name == "rounds" and problem.num_samples * problem.num_bins > _MOST_FOR_ROUNDS:
             return None
-        if not problem.equal_count:
-            return place(problem, score=lpt_score(problem))
-        if problem.bins_per_rank != 1:
-            return None
-        layout = place(problem, score=lpt_score(problem), max_items=problem.num_samples // problem.ranks)
-        return layout if layout is not None and is_valid(problem, layout) else None
+        return lpt_start(problem)
 
     def _starts(self) -> Iterator[Assignment | None]:
         problem = self.problem
@@ -124,12 +121,12 @@ class Portfolio:
         layout = Assignment(*difference(problem.cost, problem.num_bins, False, self.order))
         return layout if (layout.sums(problem.tokens) <= problem.capacities()).all() else None
 
-    def _improve(self, lpt: Assignment | None) -> bool:
-        """Exchanges from LPT and from the best start, then what else helps from the better; whether it is enough."""
+    def _improve(self, lpt: Assignment | None) -> None:
+        """Exchanges from LPT and from the best start, then what else helps from the better, until that is enough."""
         problem, search, checks = self.problem, Exchanges(self.problem), self._allowed()
         assert self.best is not None
         if not search.possible:
-            return False
+            return
         left = checks
         for start in (self.best,) if lpt is None or lpt == self.best else (lpt, self.best):
             layout, used = search.improve(start, self.bound, checks // DESCENT_SHARE)
@@ -146,7 +143,6 @@ class Portfolio:
             self._offer(search.improve(self.best, self.enough, max(1, left), kicks=True)[0])
         if self.score > self.enough and exact:
             self._offer(packed_below(problem, self.enough, self.score, 4 * checks))
-        return self.score <= self.enough
 
     def _allowed(self) -> int:
         """Most checks: more of them where packs are full."""
@@ -160,7 +156,7 @@ class Portfolio:
         """Every other solver, as far as each can keep the limits."""
         solvers = (
             KarmarkarKarp(), FeasibleLPT(), EqualCount(), ExactFill(), BestFitDecreasing(), FirstFitDecreasing(),
-            FirstFit(), NextFit(),
+            FirstFit(), NextFit(), Identity(),
         )  # fmt: skip
         for solver in solvers:
             try:
