@@ -226,7 +226,7 @@ cdef inline double rough_variation(const Bins* bins, int64_t rank, int64_t more)
 cdef inline bint fits(const Bins* bins, int64_t b, const Entry* entry, bint forbidding) noexcept nogil:
     cdef int64_t budget
     if entry.tokens > bins.unused[b] and not (
-        bins.oversized_single and bins.items[b] == 0 and entry.tokens > bins.capacity[b]
+        bins.oversized_single and bins.items[b] == 0 and entry.count == 1 and entry.tokens > bins.capacity[b]
     ):
         return False
     if bins.max_items and bins.items[b] + entry.count > bins.max_items:
