@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
 
 from packing.algorithms._effort import Effort, checks_of
 from packing.algorithms._resplit import can_resplit, packed_below, resplit_pairs
@@ -20,6 +22,7 @@ from packing.assignment import Assignment
 from packing.audit import is_valid
 from packing.bounds import lower_bound
 from packing.errors import PackingError
+from packing.objectives import OBJECTIVES
 from packing.partition import descending_order, difference
 from packing.problem import Problem
 
@@ -128,10 +131,13 @@ class Portfolio:
         if not search.possible:
             return
         left = checks
-        for start in (self.best,) if lpt is None or lpt == self.best else (lpt, self.best):
+        starts = [self.best] if lpt is None or lpt == self.best else [lpt, self.best]
+        for start in chain(starts, self._by_component()):
             layout, used = search.improve(start, self.bound, checks // DESCENT_SHARE)
             self._offer(layout)
             left -= used
+            if left <= 0:
+                break
         if self.score > self.enough and problem.num_samples <= _MOST_FOR_THREES * problem.num_bins:
             layout, used = search.improve(self.best, self.enough, checks // DESCENT_SHARE, depth=3)
             self._offer(layout)
@@ -143,6 +149,15 @@ class Portfolio:
             self._offer(search.improve(self.best, self.enough, max(1, left), kicks=True)[0])
         if self.score > self.enough and exact:
             self._offer(packed_below(problem, self.enough, self.score, 4 * checks))
+
+    def _by_component(self) -> Iterator[Assignment]:
+        """LPT by the cost in each component: from LPT by the sum alone, exchanges hardly trade one for the other."""
+        problem = self.problem
+        for column in () if problem.components is None else problem.components.T:
+            by_column = replace(problem, cost=column, components=None, objective=OBJECTIVES["makespan"])
+            layout = lpt_start(by_column)
+            if layout is not None:
+                yield layout
 
     def _allowed(self) -> int:
         """Most checks: more of them where packs are full."""
