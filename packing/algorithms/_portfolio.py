@@ -12,8 +12,7 @@ from packing.algorithms.differencing import KarmarkarKarp
 from packing.algorithms.equal_count import EqualCount
 from packing.algorithms.exchange import DESCENT_SHARE, Exchanges
 from packing.algorithms.feasible import FeasibleLPT
-from packing.algorithms.fitting import BestFitDecreasing, ExactFill, FirstFit, FirstFitDecreasing, NextFit
-from packing.algorithms.identity import Identity
+from packing.algorithms.fitting import BestFitDecreasing, ExactFill, FirstFitDecreasing
 from packing.algorithms.level_multifit import level_multifit
 from packing.algorithms.multifit import combine
 from packing.algorithms.placement import lpt_start
@@ -43,7 +42,7 @@ _MOST_FOR_ROUNDS = 1 << 19
 """Samples times bins up to which placement by the rounds' objective is tried: it looks at every bin for each sample."""
 
 _FEW_SAMPLES = 256
-"""Steps of up to so many samples are also given to every other solver, if the bound is not met."""
+"""Steps of up to so many samples are also given to the other solvers, if the bound is not met."""
 
 _PRECISION = 24
 """A layout within 2**-24 of the bound ends the search, unless the effort is "thorough": no cost model is as exact."""
@@ -168,10 +167,9 @@ class Portfolio:
         return self.checks * (_FULL_EFFORT if used > room - room // 1000 else 1)
 
     def _others(self) -> Iterator[Assignment | None]:
-        """Every other solver, as far as each can keep the limits."""
+        """Every other solver, as far as each can keep the limits; none that goes by the order of the samples."""
         solvers = (
             KarmarkarKarp(), FeasibleLPT(), EqualCount(), ExactFill(), BestFitDecreasing(), FirstFitDecreasing(),
-            FirstFit(), NextFit(), Identity(),
         )  # fmt: skip
         for solver in solvers:
             try:

@@ -22,7 +22,8 @@ from tests.brute_force import best_balance, best_score
 from tests.problems import BOTH, BUILTINS, PIPELINE, column, examples, problems
 
 SLOW = _kernels.backend == "reference"
-OTHERS = [name for name in BUILTINS if name != "auto"]
+BY_ORDER = ("first_fit", "next_fit", "none")  # permuted lengths give other packs, so `auto` asks none of them
+OTHERS = [name for name in BUILTINS if name != "auto" and name not in BY_ORDER]
 OBJECTIVES = ["makespan", "balance", "rounds", PIPELINE, BOTH]
 SOLVERS = [Auto, Exchange]
 
@@ -68,15 +69,9 @@ def assert_never_worse(problem: Problem) -> None:
             layout = resolved.instance.assign(problem)
         except InfeasibleError:
             continue
-        if layout is None or layout.num_bins % problem.ranks:
-            continue
-        closed = problem
-        if problem.bins_per_rank is None:
-            closed = problem.with_bins_per_rank(layout.num_bins // problem.ranks)
-        if first_violation(closed, layout) is not None:
-            continue  # `none` deals out what the planner has not asked it to keep
-        assert own is not None, name
-        assert own <= scored(problem, layout), name
+        if layout is not None:
+            assert own is not None, name
+            assert own <= scored(problem, layout), name
 
 
 @examples(200)
@@ -201,7 +196,9 @@ def hard_lists(count: int) -> list[Problem]:
     for number in range(count):
         objective = OBJECTIVES[number % 4]
         tokens = random.lognormal(6, 1, 24).astype(np.int64) + 1
-        fields = {"bins_per_rank": 2, "capacity": max(int(tokens.max()), int(tokens.sum()) // 6)} if number % 3 == 2 else {}
+        fields = (
+            {"bins_per_rank": 2, "capacity": max(int(tokens.max()), int(tokens.sum()) // 6)} if number % 3 == 2 else {}
+        )
         found.append(make(tokens**2 // 64, 4, tokens=tokens, objective=objective, round_size=2, **fields))
     return found
 
