@@ -6,11 +6,25 @@ import numpy as np
 
 from packing.problem import Problem
 
-__all__ = ["best_score"]
+__all__ = ["best_balance", "best_score"]
 
 
 def best_score(problem: Problem) -> int | None:
     """The smallest score of a valid layout (under `balance` the smallest largest rank load), or None without one."""
+    inside = _valid_layouts(problem)
+    return int(_scores(problem, inside).min()) if len(inside) else None
+
+
+def best_balance(problem: Problem) -> int | None:
+    """The smallest score of a valid layout under `balance`, or None without one."""
+    inside = _valid_layouts(problem)
+    loads = _pack_loads(problem, inside).reshape(len(inside), problem.ranks, problem.bins_per_rank).sum(axis=2)
+    different = np.unique(np.sort(loads), axis=0)
+    return min((problem.objective.score(each, problem.ranks, 1, problem.ranks) for each in different), default=None)
+
+
+def _valid_layouts(problem: Problem) -> np.ndarray:
+    """bool[layout, sample, bin]: every layout that keeps every limit."""
     num_bins, count = problem.num_bins, problem.num_samples
     places = np.indices((num_bins,) * count).reshape(count, -1).T
     inside = places[:, :, None] == np.arange(num_bins)  # [layout, sample, bin]
@@ -39,19 +53,22 @@ def best_score(problem: Problem) -> int | None:
         spread = inside if problem.group_scope == "bin" else on_rank
         for label in np.unique(problem.group[problem.group >= 0]):
             valid &= spread[:, problem.group == label].any(axis=1).sum(axis=1) == 1
-    if not valid.any():
-        return None
-    return int(_scores(problem, inside[valid], tokens[valid]).min())
+    return inside[valid]
 
 
 def _sums(inside: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.einsum("lnb,n->lb", inside.astype(np.int64), values)
 
 
-def _scores(problem: Problem, inside: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+def _pack_loads(problem: Problem, inside: np.ndarray) -> np.ndarray:
     loads = _sums(inside, problem.cost)
     if problem.pad_cost is not None:
-        loads = loads + problem.pad_cost[np.maximum(problem.capacities() - tokens, 0)]
+        loads = loads + problem.pad_cost[np.maximum(problem.capacities() - _sums(inside, problem.tokens), 0)]
+    return loads
+
+
+def _scores(problem: Problem, inside: np.ndarray) -> np.ndarray:
+    loads = _pack_loads(problem, inside)
     by_rank = loads.reshape(len(loads), problem.ranks, -1)
     name = problem.objective.name
     if name == "rounds":

@@ -10,6 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from packing import _fewest_bins, _kernels
+from packing.algorithms import _effort
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 
@@ -30,6 +33,22 @@ def golden_vectors() -> list[dict]:
         return []
     with gzip.open(vectors_file(), "rt") as lines:
         return [json.loads(line) for line in lines]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def affordable_efforts():
+    """With the plain twins, a thousand times slower, the named efforts stand for far fewer checks and steps.
+
+    What is searched is the same; only less of it. Another process knows nothing of this: tests that compare its plans
+    with others give the effort as a number.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if _kernels.backend == "reference":
+            patch.setattr(_effort, "_CHECKS_PER_SAMPLE", {"fast": 2, "normal": 8, "thorough": 32})
+            patch.setattr(_effort, "_LEAST_SAMPLES", 128)
+            for name, steps in (("fast", 2**8), ("normal", 2**12), ("thorough", 2**16)):
+                patch.setitem(_fewest_bins.EFFORTS, name, steps)
+        yield
 
 
 @pytest.fixture(scope="session")

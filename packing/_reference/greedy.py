@@ -60,13 +60,13 @@ def place(
         return int(pad_cost[max(0, left - length)]) - int(pad_cost[max(0, left)]) if padded else 0
 
     def fits(bin_index: int, sample: int) -> bool:
-        length = int(tokens[sample])
-        exempt = oversized_single and (not len(count) or int(count[sample]) == 1)
-        if length > unused[bin_index] and not (exempt and items[bin_index] == 0 and length > int(capacity[bin_index])):
+        length, samples = int(tokens[sample]), int(count[sample]) if len(count) else 1
+        alone = oversized_single and items[bin_index] == 0 and samples == 1 and length > int(capacity[bin_index])
+        if length > unused[bin_index] and not alone:
             return False
         if any(u + int(f) > int(b) for u, f, b in zip(used[bin_index], footprints[sample], budgets, strict=True)):
             return False
-        if max_items and items[bin_index] + (int(count[sample]) if len(count) else 1) > max_items:
+        if max_items and items[bin_index] + samples > max_items:
             return False
         return not (len(forbid) and items[bin_index] and value[bin_index] != int(forbid[sample]))
 

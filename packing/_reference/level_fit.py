@@ -81,9 +81,9 @@ def place(
             return False
         return not (len(forbid) and items[bin_index] and value[bin_index] != int(forbid[sample]))
 
-    def has_room(bin_index: int, sample: int, length: int) -> bool:
-        exempt = oversized_single and (not len(count) or int(count[sample]) == 1)
-        alone = exempt and items[bin_index] == 0 and length > capacities[bin_index]
+    def has_room(bin_index: int, sample: int) -> bool:
+        length, samples = int(tokens[sample]), int(count[sample]) if len(count) else 1
+        alone = oversized_single and items[bin_index] == 0 and samples == 1 and length > capacities[bin_index]
         return length <= unused[bin_index] or alone
 
     def rule_key(unit: int, left: int) -> tuple[Fraction, int]:
@@ -104,7 +104,7 @@ def place(
         for bin_index in allowed:
             if (must_open and items[bin_index]) or not fits_but_for_tokens(bin_index, sample):
                 continue
-            if not has_room(bin_index, sample, length):
+            if not has_room(bin_index, sample):
                 if may_overflow and length <= capacities[bin_index]:
                     over.append((-unused[bin_index], bin_index))
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 from packing.algorithms._effort import Effort, checks_of
 from packing.algorithms._resplit import can_resplit, packed_below, resplit_pairs
@@ -11,15 +12,16 @@ from packing.algorithms.differencing import KarmarkarKarp
 from packing.algorithms.equal_count import EqualCount
 from packing.algorithms.exchange import DESCENT_SHARE, Exchanges
 from packing.algorithms.feasible import FeasibleLPT
-from packing.algorithms.fitting import BestFitDecreasing, ExactFill, FirstFit, FirstFitDecreasing, NextFit
+from packing.algorithms.fitting import BestFitDecreasing, ExactFill, FirstFitDecreasing
 from packing.algorithms.level_multifit import level_multifit
 from packing.algorithms.multifit import combine
-from packing.algorithms.placement import lpt_score, place
+from packing.algorithms.placement import lpt_start
 from packing.algorithms.repair import THOROUGH, needs_repair, repaired_layout
 from packing.assignment import Assignment
 from packing.audit import is_valid
 from packing.bounds import lower_bound
 from packing.errors import PackingError
+from packing.objectives import OBJECTIVES
 from packing.partition import descending_order, difference
 from packing.problem import Problem
 
@@ -40,7 +42,7 @@ _MOST_FOR_ROUNDS = 1 << 19
 """Samples times bins up to which placement by the rounds' objective is tried: it looks at every bin for each sample."""
 
 _FEW_SAMPLES = 256
-"""Steps of up to so many samples are also given to every other solver, if the bound is not met."""
+"""Steps of up to so many samples are also given to the other solvers, if the bound is not met."""
 
 _MANY_SAMPLES = 1024
 """From so many samples on, packing below a level needs more steps for each (measured at 4 samples a rank)."""
@@ -71,7 +73,8 @@ class Portfolio:
         self._prove(lpt)
         if self._offer(lpt) or any(self._offer(start) for start in self._starts()) or self.best is None:
             return self.best
-        if not self._improve(lpt) and not self.fast:
+        self._improve(lpt)
+        if self.score > self.bound and not self.fast:
             self._offer(self._with_whole_groups())
             if self.problem.num_samples <= _FEW_SAMPLES:
                 any(self._offer(layout) for layout in self._others())
@@ -107,12 +110,7 @@ class Portfolio:
         problem = self.problem
         if problem.objective.name == "rounds" and problem.num_samples * problem.num_bins > _MOST_FOR_ROUNDS:
             return None
-        if not problem.equal_count:
-            return place(problem, score=lpt_score(problem))
-        if problem.bins_per_rank != 1:
-            return None
-        layout = place(problem, score=lpt_score(problem), max_items=problem.num_samples // problem.ranks)
-        return layout if layout is not None and is_valid(problem, layout) else None
+        return lpt_start(problem)
 
     def _starts(self) -> Iterator[Assignment | None]:
         problem = self.problem
@@ -147,17 +145,20 @@ class Portfolio:
         layout = Assignment(*difference(problem.cost, problem.num_bins, False, self.order))
         return layout if (layout.sums(problem.tokens) <= problem.capacities()).all() else None
 
-    def _improve(self, lpt: Assignment | None) -> bool:
-        """Exchanges from LPT and from the best start, then what else helps from the better; whether it is enough."""
+    def _improve(self, lpt: Assignment | None) -> None:
+        """Exchanges from LPT and from the best start, then what else helps from the better, until that is enough."""
         problem, search, checks = self.problem, Exchanges(self.problem), self._allowed()
         assert self.best is not None
         if not search.possible:
-            return False
+            return
         left = checks
-        for start in (self.best,) if lpt is None or lpt == self.best else (lpt, self.best):
+        starts = [self.best] if lpt is None or lpt == self.best else [lpt, self.best]
+        for start in chain(starts, self._by_component()):
             layout, used = search.improve(start, self.bound, checks // DESCENT_SHARE)
             self._offer(layout)
             left -= used
+            if left <= 0:
+                break
         if self.score > self.enough and problem.num_samples <= _MOST_FOR_THREES * problem.num_bins:
             layout, used = search.improve(self.best, self.enough, checks // DESCENT_SHARE, depth=3)
             self._offer(layout)
@@ -171,10 +172,18 @@ class Portfolio:
             for depth, share in ((1, 2 * checks), (2, left)) if few else ((2, left),):
                 if self.score > self.enough:
                     self._offer(search.improve(self.best, self.enough, max(1, share), depth=depth, kicks=True)[0])
-        if self.score > self.enough and (exact or few) and self._needs_only():
+        if self.score > self.enough and (exact or few) and problem.needs() <= {"makespan"}:
             steps = 20 if problem.num_samples > _MANY_SAMPLES else 5
             self._offer(packed_below(problem, self.enough, self.score, steps * checks))
-        return self.score <= self.enough
+
+    def _by_component(self) -> Iterator[Assignment]:
+        """LPT by the cost in each component: from LPT by the sum alone, exchanges hardly trade one for the other."""
+        problem = self.problem
+        for column in () if problem.components is None else problem.components.T:
+            by_column = replace(problem, cost=column, components=None, objective=OBJECTIVES["makespan"])
+            layout = lpt_start(by_column)
+            if layout is not None:
+                yield layout
 
     def _allowed(self) -> int:
         """Most checks: more of them where packs are full."""
@@ -185,10 +194,9 @@ class Portfolio:
         return self.checks * (_FULL_EFFORT if used > room - room // 1000 else 1)
 
     def _others(self) -> Iterator[Assignment | None]:
-        """Every other solver, as far as each can keep the limits."""
+        """Every other solver, as far as each can keep the limits; none that goes by the order of the samples."""
         solvers = (
             KarmarkarKarp(), FeasibleLPT(), EqualCount(), ExactFill(), BestFitDecreasing(), FirstFitDecreasing(),
-            FirstFit(), NextFit(),
         )  # fmt: skip
         for solver in solvers:
             try:

@@ -13,10 +13,9 @@ from packing._fixed_point import exact_sum
 from packing.algorithms._effort import Effort, checks_of, effort_of
 from packing.algorithms._entries import Entries, entries_of
 from packing.algorithms._open_bins import smallest_count
-from packing.algorithms.placement import lpt_score, place
+from packing.algorithms.placement import lpt_start
 from packing.algorithms.repair import repaired_layout
 from packing.assignment import Assignment
-from packing.audit import is_valid
 from packing.bounds import lower_bound
 from packing.partition import Int32Array, descending_order
 from packing.problem import Problem
@@ -175,9 +174,8 @@ class Exchange:
         return self._solve(problem) if problem.bins_per_rank is not None else smallest_count(problem, self._solve)
 
     def _solve(self, problem: Problem) -> Assignment | None:
-        limit = problem.num_samples // problem.ranks if problem.equal_count and problem.bins_per_rank == 1 else None
-        layout = place(problem, score=lpt_score(problem), max_items=limit)
-        if layout is None or (problem.equal_count and not is_valid(problem, layout)):
+        layout = lpt_start(problem)
+        if layout is None:
             layout = problem.reference or repaired_layout(problem)
         if layout is None:
             return None

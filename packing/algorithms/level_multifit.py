@@ -77,7 +77,7 @@ def _bisect(search: LevelSearch, profile: _Profile, steps: int) -> bool:
         high, stride = low, 0
         while steps and not _fits(search, profile, high):
             low, stride = high + 1, max(1, profile.least >> _FIRST_STRIDE, 4 * stride)
-            high, steps = low + stride, steps - 1
+            high, steps = min(low + stride, 1 << SUM_BITS), steps - 1  # all costs together stay below
     else:
         high = _ceiling(search, profile, before[1])
         stride = max(1, high >> _FIRST_STRIDE)

@@ -12,10 +12,11 @@ from packing._checks import Int64Array
 from packing.algorithms._entries import Entries, entries_of
 from packing.algorithms._open_bins import smallest_count
 from packing.assignment import Assignment
+from packing.audit import is_valid
 from packing.partition import Int32Array, descending_order
 from packing.problem import Problem
 
-__all__ = ["LPT", "lpt_score", "place", "placement_order"]
+__all__ = ["LPT", "lpt_score", "lpt_start", "place", "placement_order"]
 
 _NONE32, _NONE64 = np.empty(0, np.int32), np.empty(0, np.int64)
 
@@ -59,6 +60,13 @@ def place(
     if placed < num_entries:
         return None
     return entries.layout(order, bin_of, problem.num_bins)
+
+
+def lpt_start(problem: Problem) -> Assignment | None:
+    """LPT's layout where it keeps every limit, equal counts among them; on them LPT has no hold but with M = 1."""
+    limit = problem.num_samples // problem.ranks if problem.equal_count and problem.bins_per_rank == 1 else None
+    layout = place(problem, score=lpt_score(problem), max_items=limit)
+    return layout if layout is None or not problem.equal_count or is_valid(problem, layout) else None
 
 
 def placement_order(entries: Entries, order: Int32Array | None = None) -> Int32Array:
