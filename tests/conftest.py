@@ -37,16 +37,19 @@ def golden_vectors() -> list[dict]:
 
 @pytest.fixture(scope="session", autouse=True)
 def affordable_efforts():
-    """With the plain twins, a thousand times slower, the named efforts stand for far fewer checks and steps.
+    """The named efforts stand for fewer checks and steps: thousands of plans are made, some by the slow plain twins.
 
     What is searched is the same; only less of it. Another process knows nothing of this: tests that compare its plans
     with others give the effort as a number.
     """
+    reference = _kernels.backend == "reference"
+    names = "fast", "normal", "thorough"
     with pytest.MonkeyPatch.context() as patch:
-        if _kernels.backend == "reference":
-            patch.setattr(_effort, "_CHECKS_PER_SAMPLE", {"fast": 2, "normal": 8, "thorough": 32})
-            patch.setattr(_effort, "_LEAST_SAMPLES", 128)
-            for name, steps in (("fast", 2**8), ("normal", 2**12), ("thorough", 2**16)):
+        checks = (2, 8, 32) if reference else (32, 256, 4096)
+        patch.setattr(_effort, "_CHECKS_PER_SAMPLE", dict(zip(names, checks, strict=True)))
+        patch.setattr(_effort, "_LEAST_SAMPLES", 128 if reference else 1024)
+        if reference:
+            for name, steps in zip(names, (2**8, 2**12, 2**16), strict=True):
                 patch.setitem(_fewest_bins.EFFORTS, name, steps)
         yield
 
