@@ -44,24 +44,24 @@ def row(name: str, what: str, seq_len: int, count: int) -> str:
         step = np.random.default_rng(seed).choice(lengths, count)
         plans = [
             Planner(data_parallel_size=RANKS, seq_len=seq_len, algorithm=algorithm, estimator="attention").plan(step)
-            for algorithm in ("lpt", "kk")
+            for algorithm in ("lpt", "kk", "auto")
         ]
         dealt.append(plans[0].baseline.imbalance)
         over.append(plans[0].baseline.num_overflowing_bins)
         best.append([plan.imbalance for plan in plans])
-        floor.append(plans[0].lower_bound.floor)
-    lpt, kk = np.median(best, axis=0)
+        floor.append(plans[-1].lower_bound.floor)
+    lpt, kk, auto = np.median(best, axis=0)
     return (
         f"| `{name}`: {what} | {count:,} | {seq_len // 1024}k | {np.median(dealt):.3f} | {np.median(over):.0f} | "
-        f"{lpt:.4f} | {kk:.4f} | {np.median(floor):.4f} |"
+        f"{lpt:.4f} | {kk:.4f} | {auto:.4f} | {np.median(floor):.4f} |"
     )
 
 
 def table() -> str:
     """The whole table in Markdown."""
     head = (
-        "| real lengths | samples a step | cap | dealt in order | rows over the cap | `lpt` | `kk` | lower bound |\n"
-        "|---|---|---|---|---|---|---|---|"
+        "| real lengths | samples a step | cap | dealt in order | rows over the cap | `lpt` | `kk` | `auto` | lower bound |\n"
+        "|---|---|---|---|---|---|---|---|---|"
     )
     return "\n".join([head, *(row(*instance) for instance in INSTANCES)])
 
@@ -76,7 +76,7 @@ def draw(path: Path) -> None:
 
     name, what, seq_len, count = INSTANCES[1]
     step = np.random.default_rng(0).choice(lengths_of(name, seq_len), count)
-    plan = Planner(data_parallel_size=RANKS, seq_len=seq_len, algorithm="kk", estimator="attention").plan(step)
+    plan = Planner(data_parallel_size=RANKS, seq_len=seq_len, estimator="attention").plan(step)
     mean = plan.rank_loads.mean()
     figure, axes = pyplot.subplots(1, 2, figsize=(9, 2.8), sharey=True, layout="constrained")
     for axis, loads, title in (

@@ -149,14 +149,17 @@ def test_eight_threads_agree(sample):
         assert digests == {made.plan(sample).digest}
 
 
+SMALL_EFFORT = {"auto": 2, "exchange": 2, "exact_fill": 2000}  # numbers: the plain twins are a thousand times slower
+
 PROGRAM = """
 import json, sys
 import numpy as np
 from packing import Planner, _kernels
 digests = {}
 for name, cap, lengths in json.load(sys.stdin):
-    for algorithm in %r:
-        made = Planner(data_parallel_size=4, seq_len=cap, algorithm=algorithm, estimator="attention", window=2)
+    for algorithm, options in %r:
+        config = {"name": algorithm, **options}
+        made = Planner(data_parallel_size=4, seq_len=cap, algorithm=config, estimator="attention", window=2)
         plan = made.plan({"length": lengths, "key": np.arange(len(lengths))[::-1]})
         digests[name + " " + algorithm] = plan.digest
 print(json.dumps([_kernels.backend, digests]))
@@ -166,8 +169,9 @@ print(json.dumps([_kernels.backend, digests]))
 def digests_in_a_fresh_process(cases: list, **environment: str) -> tuple[str, dict[str, str]]:
     """The same steps, planned by another interpreter."""
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    configs = [(name, {"effort": SMALL_EFFORT[name]} if name in SMALL_EFFORT else {}) for name in ALGORITHMS]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM % (ALGORITHMS,)],
+        [sys.executable, "-c", PROGRAM % (configs,)],
         input=json.dumps(cases), capture_output=True, text=True, check=True,
         env=os.environ | {"PYTHONPATH": path} | environment,
     )  # fmt: skip
@@ -189,7 +193,7 @@ def test_another_process_and_the_reference_kernels_agree(lengths_of):
     assert digests_in_a_fresh_process(cases, PYTHONHASHSEED="4242") == (own_backend, own)
     assert digests_in_a_fresh_process(cases, PACKING_KERNELS="reference") == ("reference", own)
     for name, cap, lengths in cases[:3]:
-        made = Planner(data_parallel_size=4, seq_len=cap, algorithm="lpt", estimator="attention", window=2)
+        made = Planner(data_parallel_size=4, seq_len=cap, algorithm={"name": "lpt"}, estimator="attention", window=2)
         here = made.plan({"length": lengths, "key": np.arange(len(lengths))[::-1]})
         assert here.digest == own[f"{name} lpt"]
 
