@@ -10,6 +10,7 @@ backend = os.environ.get("PACKING_KERNELS", "compiled")
 
 if backend == "compiled":
     try:
+        from packing._kernels import _branch as branch
         from packing._kernels import _exact_fill as exact_fill
         from packing._kernels import _exchange as exchange
         from packing._kernels import _feasible as feasible
@@ -37,6 +38,7 @@ if backend == "compiled":
         ) from error
 elif backend == "reference":  # for a type checker the same names twice, for whoever calls them one of the two
     from packing._reference import (  # type: ignore[no-redef]
+        branch,
         exact_fill,
         exchange,
         feasible,
@@ -56,6 +58,7 @@ else:
 
 __all__ = [
     "backend",
+    "branch",
     "exact_fill",
     "exchange",
     "feasible",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain
 
 from packing.algorithms._effort import Effort, checks_of
+from packing.algorithms._exhaustive import can_exhaust, exhausted
 from packing.algorithms._resplit import can_resplit, packed_below, resplit_pairs
 from packing.algorithms.differencing import KarmarkarKarp
 from packing.algorithms.equal_count import EqualCount
@@ -34,6 +35,9 @@ _FEW_PER_UNIT = 8
 
 _FULL_EFFORT = 16
 """How much more may be looked at where packs are over 99.9 % full: few exchanges are possible, each of a small gain."""
+
+_EXHAUSTIVE_SHARE = 4
+"""Which part of the checks an exhaustive search may make in addition, in steps of a few nanoseconds."""
 
 _MOST_FOR_THREES = 40
 """Samples a bin up to which exchanges of three for three are tried."""
@@ -124,6 +128,8 @@ class Portfolio:
             yield repaired_layout(problem, checks=THOROUGH)
         if self.best is None or problem.reference is not None:
             yield problem.reference
+        if self.best is None and can_exhaust(problem):
+            yield exhausted(problem, self.order, None, self.bound, self.checks // _EXHAUSTIVE_SHARE)[0]
 
     def _free_starts(self) -> Iterator[Assignment | None]:
         """Constructions that do not count samples."""
@@ -159,6 +165,13 @@ class Portfolio:
             left -= used
             if left <= 0:
                 break
+        if self.score > self.enough and can_exhaust(problem):
+            steps = self.checks // _EXHAUSTIVE_SHARE
+            found, complete = exhausted(problem, self.order, self.score, self.enough, steps)
+            self._offer(found)
+            if complete:
+                self.bound = self.enough = self.score  # proven: no other layout is better
+                return
         if self.score > self.enough and problem.num_samples <= _MOST_FOR_THREES * problem.num_bins:
             layout, used = search.improve(self.best, self.enough, checks // DESCENT_SHARE, depth=3)
             self._offer(layout)
