@@ -19,7 +19,7 @@ _MOST_SUM = (1 << 62) - 1
 
 
 def can_exhaust(problem: Problem) -> bool:
-    """Whether the step is tiny, and the search knows all that it asks for: one largest load, and what a bin may hold."""
+    """Whether the step is tiny, and the search knows all that it asks for: one largest load, what a bin may hold."""
     needs, limits = problem.needs(), {"capacity", "multi_bin", "rounds", "max_items"}
     one_load = problem.objective.name == "makespan" or problem.round_size == problem.num_bins
     return one_load and needs <= limits | {"makespan"} and problem.num_samples <= MOST_SAMPLES
