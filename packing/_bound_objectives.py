@@ -25,8 +25,12 @@ def round_terms(problem: Problem, effort: int) -> Iterator[Term]:
     assert problem.round_size is not None
     total = int(problem.cost.sum()) + least_padding(problem)
     yield Term(ceiling(total, problem.round_size), "mean", "the mean load: every rank works all the time")
+    if problem.bins_per_rank is None:
+        longest = int(placed(problem, problem.cost, on_rank=False).cost.max(initial=0))
+        yield Term(longest, "longest_sample", "the longest sample: some round must take it")
+        return
     yield _levels(problem, problem.round_size, total)
-    rounds = problem.ranks * (problem.bins_per_rank or 1) // problem.round_size
+    rounds = problem.ranks * problem.bins_per_rank // problem.round_size
     if effort and rounds > 1 and problem.max_capacity is not None and not problem.is_oversized().any():
         items = placed(problem, problem.cost, on_rank=False)
         heads = _heads(problem, items, problem.round_size, rounds)
@@ -36,12 +40,15 @@ def round_terms(problem: Problem, effort: int) -> Iterator[Term]:
 
 def pipeline_terms(problem: Problem, reached: int | None, effort: int) -> Iterator[Term]:
     """Lower bounds on the largest, over ranks, of the sum of its packs and P - 1 times its largest pack."""
-    slots, more = problem.bins_per_rank or 1, problem.objective.stages - 1
+    if problem.bins_per_rank is None:  # of ever more packs the largest may be ever smaller: only the load is certain
+        yield from largest_load_terms(problem, problem.cost, reached, effort)
+        return
+    slots, more = problem.bins_per_rank, problem.objective.stages - 1
     # Some rank has the load L, and of its M packs one holds at least an M-th part of it.
     load_reached = None if reached is None else ceiling(reached * slots, slots + more)
     for term in largest_load_terms(problem, problem.cost, load_reached, effort):
         yield Term(term.score + more * ceiling(term.score, slots), term.name, term.why)
-    if slots == 1 or more == 0 or problem.bins_per_rank is None:
+    if slots == 1 or more == 0:
         return
     items = placed(problem, problem.cost, on_rank=False)
     in_pack, on_rank = _filled(problem, items, 1), _filled(problem, items, slots)
@@ -52,7 +59,8 @@ def pipeline_terms(problem: Problem, reached: int | None, effort: int) -> Iterat
     at = int(np.argmax(scores))
     exact = max(int(on_rank[at]), int(items.cost[at]) + company) + more * int(in_pack[at])
     yield Term(exact, "longest_sample", "the longest sample: its rank also waits P - 1 times for its pack")
-    # Ranks times the mean over ranks: the largest packs of the ranks sum to no less than packs sorted into tens of M.
+    # Ranks times the mean over ranks: the largest packs of the ranks sum to no less than the firsts of
+    # every M packs, sorted by load.
     total = int(problem.cost.sum()) + least_padding(problem)
     largest = _levels(problem, slots, total).score
     why = "the mean over the ranks, each of which waits P - 1 times for its largest pack"
@@ -119,7 +127,7 @@ def _heads(problem: Problem, items: Placed, size: int, rounds: int) -> list[int]
     """
     num_bins = rounds * size
     starts = np.arange(rounds) * size
-    values = _filled(problem, items, 1) if problem.bins_per_rank is not None else items.cost
+    values = _filled(problem, items, 1)
     ascending = np.sort(items.cost)
     heads = np.zeros(rounds, np.int64)
     if items.cost.size >= num_bins:
@@ -152,7 +160,7 @@ def _rests(problem: Problem, items: Placed, size: int, rounds: int, total: int) 
     if problem.max_items is not None and problem.max_items < 1 << 31:
         least = np.maximum(least, count - starts * problem.max_items)
     rests = ascending[least]
-    if problem.bins_per_rank is not None and spare(problem) is not None:
+    if spare(problem) is not None:
         fitting = ~problem.is_oversized()
         tokens, cost = problem.tokens[fitting], problem.cost[fitting]
         largest = np.concatenate(([0], np.cumsum(np.sort(problem.capacities())[::-1])))

@@ -44,6 +44,7 @@ def lower_bound(problem: Problem, *, reached: int | None = None, effort: int = 1
     `reached`, because no bound is above the score of a layout.
 
     Args:
+        problem: where its number of bins is open, the bound holds for every number.
         reached: the score (under `balance` the largest rank load) of a valid layout; where a cheap term proves that
             nothing is better, the costly ones are left out.
         effort: 0 leaves out terms that take more than sorting the samples.

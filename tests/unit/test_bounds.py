@@ -217,6 +217,15 @@ def test_never_above_the_optimum_with_padding(problem, data):
     assert lower_bound(padded).score <= min(scores)
 
 
+@pytest.mark.parametrize("objective", ["makespan", "rounds", {"name": "pipeline", "stages": 4}], ids=str)
+def test_the_bound_of_an_open_problem_holds_for_every_number_of_packs(objective):
+    problem = Problem(tokens=[5, 5, 4, 3, 2], cost=[5, 5, 4, 3, 2], ranks=1, bins_per_rank=None, objective=objective)
+    bound = lower_bound(problem).score
+    for bins_per_rank in range(1, 6):
+        closed = problem.with_bins_per_rank(bins_per_rank)
+        assert bound <= min(closed.score(layout) for layout in valid_layouts(closed))
+
+
 def test_the_mean_counts_the_padding_that_nothing_can_avoid():
     problem = Problem(tokens=[4, 4], cost=[4, 4], ranks=2, capacity=10, pad_cost=3 * np.arange(11))
     assert lower_bound(problem).score == 4 + 3 * 6
