@@ -191,7 +191,9 @@ class Problem:
             wanted = f"({self.num_samples}, {len(names) or 'C'})"
             raise ConfigError(f"`components` must have shape {wanted}, but got {values.shape}.")
         columns = _checks.integers("components", values.reshape(-1)).reshape(values.shape)
-        if not np.array_equal(columns.sum(axis=1), self.cost):
+        # The sums of rows may have wrapped around; that of all values cannot.
+        whole = exact_sum(columns.reshape(-1)) == exact_sum(self.cost)
+        if not whole or not np.array_equal(columns.sum(axis=1), self.cost):
             raise ConfigError("`components` must add up to `cost` for every sample.")
         columns.flags.writeable = False
         object.__setattr__(self, "components", columns)

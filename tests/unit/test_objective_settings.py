@@ -194,6 +194,8 @@ def test_problems_check_components():
         with pytest.raises(ConfigError) as error:
             Problem(**fields, components=components)
         assert words in str(error.value)
+    with pytest.raises(ConfigError, match="must add up to `cost`"):  # 4 * 2**62 would be 0 in 64 bits
+        Problem(tokens=[1, 1], cost=[0, 7], ranks=2, components=[[2**62] * 4, [7, 0, 0, 0]])
     padded = {"capacity": 4, "pad_cost": [0] * 5}
     with pytest.raises(ConfigError, match="`pad_cost` must be None"):
         Problem(**fields, **padded, components=[[2, 3], [0, 7]])
