@@ -47,7 +47,12 @@ def schedule_rounds(
     ranks = _checks.integer("data_parallel_size", data_parallel_size, minimum=1)
     pipeline = _checks.optional_integer("stages", stages, minimum=1, maximum=1 << 16)
     stay = _checks.boolean("keep_ranks", keep_ranks)
-    array = np.asarray(pack_loads)
+    try:
+        array = np.asarray(pack_loads)
+    except ValueError:
+        raise ConfigError(
+            f"`pack_loads` must have the same number of loads in every row, but got {shown(pack_loads)}."
+        ) from None
     if array.ndim == 2 and len(array) != ranks:
         raise ConfigError(f"`pack_loads` must have a row for each of the {ranks} ranks, but got {len(array)}.")
     if array.ndim == 0 or array.ndim > 2 or array.size % ranks or array.size == 0:

@@ -131,6 +131,7 @@ def test_loads_may_be_any_numbers():
         (([1, 2, 3], 2), "`pack_loads` must hold a positive multiple of 2 loads, but got [1, 2, 3]."),
         (([], 2), "`pack_loads` must hold a positive multiple of 2 loads, but got []."),
         (([[1, 2]], 2), "`pack_loads` must have a row for each of the 2 ranks, but got 1."),
+        (([[1, 2], [3]], 2), "`pack_loads` must have the same number of loads in every row, but got [[1, 2], [3]]."),
         (([1, -2], 2), "`pack_loads` must be finite and non-negative, but got -2 at index 1."),
         (([1, 2], 0), "`data_parallel_size` must be a positive integer, but got 0."),
         (([1, 2], 2, 0), "`stages` must be a positive integer, but got 0."),
