@@ -7,6 +7,7 @@ from packing._kernels._typedefs cimport int32_t, int64_t
 cdef enum:
     WALK = 16   # how many partners of one subset are looked at on each side of half the gap,
     SCAN = 256  # and how many in a window of tokens
+    MOST_TOKENS_BITS = 56  # of more tokens in a bin a window is only estimated, so that products stay below 2**62
 
 
 cdef struct Search:
@@ -30,7 +31,7 @@ cdef inline int64_t gained(const Search* search) noexcept nogil:
 
 cdef inline bint narrow_window(const State* state, int64_t their_room, int64_t q, int64_t depth) noexcept nogil:
     """Whether the token caps leave a window of fewer than about 32 subsets of bin q."""
-    cdef int64_t entries = state.bin_entries[q], subsets, span
+    cdef int64_t entries = state.bin_entries[q], subsets, span, tokens = state.bin_tokens[q]
     if entries > most_entries(depth):
         entries = most_entries(depth)
     subsets = entries
@@ -38,7 +39,9 @@ cdef inline bint narrow_window(const State* state, int64_t their_room, int64_t q
         subsets += entries * (entries - 1) // 2
     if depth >= 3:
         subsets += entries * (entries - 1) * (entries - 2) // 6
-    span = state.bin_tokens[q] * depth // (state.bin_entries[q] if state.bin_entries[q] > depth else depth)
+    if tokens > <int64_t>1 << MOST_TOKENS_BITS:
+        tokens = <int64_t>1 << MOST_TOKENS_BITS
+    span = tokens * depth // (state.bin_entries[q] if state.bin_entries[q] > depth else depth)
     return their_room < 32 * (span + 1) // subsets
 
 
@@ -174,7 +177,7 @@ cdef inline void look_at_bins(Search* search, int64_t depth) noexcept nogil:
     cdef int64_t my_room = state.capacity[search.p] - state.bin_tokens[search.p]
     cdef int64_t their_room = state.capacity[search.q] - state.bin_tokens[search.q]
     cdef int64_t fewer = state.bin_entries[search.p]
-    cdef inline bint by_tokens
+    cdef bint by_tokens
     if state.bin_entries[search.q] < fewer:
         fewer = state.bin_entries[search.q]
     if depth > 1 and state.bin_entries[search.p] < 2 and state.bin_entries[search.q] < 2:

@@ -13,6 +13,9 @@ BY_LARGEST, BY_ROUNDS, BY_EVERY = 0, 1, 2
 MOST_ENTRIES = {1: 8191, 2: 127, 3: 35}
 """Entries of a bin that are looked at, by depth: as many as keep their subsets below 8,192."""
 
+MOST_TOKENS = 1 << 56
+"""Of more tokens in a bin a window is only estimated, so that products stay below 2**62."""
+
 WALK, SCAN = 16, 256
 """How many partners of one subset are looked at on each side of half the gap, and in a window of tokens."""
 
@@ -193,7 +196,7 @@ class Layout:
             subsets += entries * (entries - 1) // 2
         if depth >= 3:
             subsets += entries * (entries - 1) * (entries - 2) // 6
-        span = self.total(self.tokens, q) * depth // max(total, depth)
+        span = min(self.total(self.tokens, q), MOST_TOKENS) * depth // max(total, depth)
         return their_room < 32 * (span + 1) // subsets
 
     def subsets(self, side: str, b: int, depth: int, by_tokens: bool) -> list[Subset]:

@@ -144,6 +144,24 @@ def test_both_agree_where_a_bin_has_more_entries_than_are_looked_at(n, depth):
     assert compiled[2].tolist() == reference[2].tolist()
 
 
+@needs_both
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_both_agree_where_tokens_are_huge(depth):
+    """Sums near 2**62, whose products would not fit into 64 bits."""
+    generator = np.random.default_rng(depth)
+    cost = np.sort(generator.integers(1, 1000, 16))[::-1].copy()
+    tokens = generator.integers(2**56, 2**57, 16)
+    step = Step(
+        cost, tokens, NONE32, np.empty((16, 0), np.int64), NONE64, NONE8, np.full(2, 2**62 - 1), NONE64, NONE64,
+        2, 1, 2, 0, False, (np.arange(16) > 11).astype(np.int32),
+    )  # fmt: skip
+    step.capacity = step.sums(tokens, step.bin_of) + 2**57
+    compiled = exchange(COMPILED, step, 0, depth)
+    reference = exchange(REFERENCE, step, 0, depth)
+    assert compiled[:2] == reference[:2]
+    assert compiled[2].tolist() == reference[2].tolist()
+
+
 @settings(max_examples=200 if ANY is COMPILED else 40, deadline=None)
 @given(steps(), modes, st.integers(1, 3), st.sampled_from([0, 3]))
 def test_limits_hold_and_the_objective_never_rises(step, mode, depth, kicks):
