@@ -3,15 +3,16 @@
 #     class a sample, and the best path so far. `later` skips classes that are used up (disjoint sets with path halving).
 # (b) The loops are manual because every step depends on the one before it.
 # (c) Ties: paths are tried in lexicographic order of classes, longest samples first, and the first of the best is kept.
-# (d) Time: O(log D) a step, at most `max_steps` steps and one descent a bin beyond them. Memory: 16 N + 4 D bytes.
+# (d) Time: O(log D) a step, at most `max_steps` steps and one descent a bin beyond them. Memory: 8 N + 8 D bytes.
 
 from packing._kernels._typedefs cimport int32_t, int64_t, uint8_t
 
 
-STEPS_PER_BIN = 2048
-
 cdef enum:
     MOST_STEPS_PER_BIN = 2048
+
+STEPS_PER_BIN = MOST_STEPS_PER_BIN
+cdef int64_t SUM_LIMIT = <int64_t>1 << 62
 
 
 cdef struct Remaining:
@@ -114,6 +115,8 @@ def fill(
     for c in range(num_classes):
         if lengths[c] < 1 or lengths[c] > capacity or counts[c] < 1 or (c and lengths[c] >= lengths[c - 1]):
             raise ValueError("lengths must be positive, descending and at most the capacity, and counts positive")
+        if lengths[c] > (SUM_LIMIT - 1 - total) // counts[c]:
+            raise ValueError("all samples together must have fewer than 2**62 tokens")
         placed += counts[c]
         total += counts[c] * lengths[c]
     if placed != n:

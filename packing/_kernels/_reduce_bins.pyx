@@ -4,7 +4,7 @@
 # (b) The loops are manual because every step depends on the one before it.
 # (c) Ties: all choices are drawn from one generator with a fixed start; the least full bins by (tokens, number).
 # (d) Time: a refill takes at most POOL * (capacity // 64 + 1) words, far fewer where a full bin is found early; the whole
-#     search `max_steps` of them and a last refill. Memory: 8 * (POOL + 1) * (capacity // 64 + 1) + 8 N + 28 K bytes.
+#     search `max_steps` of them and a last refill. Memory: 8 * (POOL + 1) * (capacity // 64 + 1) + 12 N + 24 K bytes.
 
 from libc.string cimport memcpy
 
@@ -12,14 +12,13 @@ from packing._kernels._reach_rows cimport add_sample, bits_up_to, num_words
 from packing._kernels._typedefs cimport int32_t, int64_t, uint8_t, uint64_t
 
 
-POOL = 64
-LOOSE = 24
-
 cdef enum:
     MOST_POOL = 64    # samples of one refill
     MOST_LOOSE = 24   # of them from outside the bin
     SPILLED = 3       # bins that become loose samples; two of them come back
     REFILL_STEPS = 128
+
+POOL, LOOSE = MOST_POOL, MOST_LOOSE
 
 
 cdef struct State:

@@ -38,6 +38,8 @@ def fill(
     sizes = [int(length) for length in lengths]
     if any(not 1 <= size <= capacity for size in sizes) or sizes != sorted(set(sizes), reverse=True) or 0 in left:
         raise ValueError("lengths must be positive, descending and at most the capacity, and counts positive")
+    if sum(size * count for size, count in zip(sizes, left, strict=True)) >= 1 << 62:
+        raise ValueError("all samples together must have fewer than 2**62 tokens")
     if sum(left) != len(classes):
         raise ValueError("counts must add up to the length of classes")
     most_items = max_items or len(classes)

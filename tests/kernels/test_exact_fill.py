@@ -115,6 +115,8 @@ def test_wrong_input_is_refused(implementation):
             call(lengths, [2, 1])
     with pytest.raises(ValueError, match="counts must add up"):
         call([5, 4], [2, 2])
+    with pytest.raises(ValueError, match=r"must have fewer than 2\*\*62 tokens"):
+        call([2**61, 2], [2, 1], 2**61)
 
 
 def test_a_workspace_that_is_too_small_is_refused(both):
