@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
+from packing._fixed_point import exact_sum
 from packing.algorithms._effort import Effort, checks_of
 from packing.algorithms._exhaustive import can_exhaust, exhausted
 from packing.algorithms._resplit import can_resplit, packed_below, resplit_pairs
@@ -170,7 +171,7 @@ class Portfolio:
             found, complete = exhausted(problem, self.order, self.score, self.enough, steps)
             self._offer(found)
             if complete:
-                self.bound = self.enough = self.score  # proven: no other layout is better
+                self.bound = self.enough = self.score  # no other layout is better, or this one is near enough
                 return
         if self.score > self.enough and problem.num_samples <= _MOST_FOR_THREES * problem.num_bins:
             layout, used = search.improve(self.best, self.enough, checks // DESCENT_SHARE, depth=3)
@@ -203,7 +204,7 @@ class Portfolio:
         problem = self.problem
         if problem.capacity is None:
             return self.checks
-        room, used = int(problem.capacities().sum()), int(problem.tokens.sum())
+        room, used = exact_sum(problem.capacities()), exact_sum(problem.tokens)
         return self.checks * (_FULL_EFFORT if used > room - room // 1000 else 1)
 
     def _others(self) -> Iterator[Assignment | None]:
