@@ -74,14 +74,15 @@ class LevelSearch:
         """
         if not self._place(levels, rule, False):
             return None
-        if self._improves(self._key(self._loads)):
-            self._best = self._key(self._loads), self._bin_of.copy()
+        key = self._key(self._loads, None)
+        if self._improves(key):
+            self._best = key, self._bin_of.copy()
         return int((self._loads.reshape(self.num_units, -1).sum(axis=1) - levels).max())
 
     def offer(self, layout: Assignment | None) -> None:
         """A layout from elsewhere; it becomes the best one if it is better than that. It must keep all limits."""
         if layout is not None:
-            key = self._key(self.problem.pack_loads(layout))
+            key = self._key(self.problem.pack_loads(layout), layout)
             if self._improves(key):
                 self._best = key, layout
 
@@ -123,9 +124,13 @@ class LevelSearch:
     def _improves(self, key: tuple[int, int]) -> bool:
         return self._best is None or key < self._best[0]
 
-    def _key(self, loads: Int64Array) -> tuple[int, int]:
+    def _key(self, loads: Int64Array, layout: Assignment | None) -> tuple[int, int]:
+        """Of a layout with these loads; None: of the last placement."""
         problem = self.problem
-        score = problem.objective.score(loads, problem.ranks, problem.bins_per_rank or 1, self.round_size)
+        if problem.objective.name == "components":  # which loads alone do not tell
+            score = problem.score(self._layout(self._bin_of) if layout is None else layout)
+        else:
+            score = problem.objective.score(loads, problem.ranks, problem.bins_per_rank or 1, self.round_size)
         units = loads.reshape(self.num_units, -1).sum(axis=1)
         if self.round_size == self.num_units:
             return score, int(units.max())

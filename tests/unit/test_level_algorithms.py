@@ -44,6 +44,15 @@ def test_never_worse_than_what_they_start_from(problem):
     assert problem.score(level_multifit(problem, start=start)) <= problem.score(start)
 
 
+def test_components_count_one_by_one():
+    """The layout with the smaller sum of both components, 6 and not 7, has the larger score, 8 and not 7."""
+    objective = {"name": "components", "weights": {"encoder": 1, "llm": 1}}
+    components = [[0, 2], [0, 2], [0, 2], [1, 2], [1, 2]]
+    problem = Problem([1] * 5, [2, 2, 2, 3, 3], 2, objective=objective, components=components)
+    start = LPT().assign(problem)
+    assert problem.score(combine(problem)) <= problem.score(start)
+
+
 @examples(200)
 @given(problems(max_samples=7, max_ranks=2, equal_count=False), st.sampled_from([combine, level_multifit]))
 def test_what_the_caller_hands_over_changes_nothing(problem, solve):
