@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from packing import _kernels
+from packing._bound_loads import largest_load_terms
 from packing.assignment import Assignment
-from packing.bounds import lower_bound
 from packing.partition import Int32Array
 from packing.problem import Problem
 
@@ -41,8 +41,10 @@ def lower_largest(problem: Problem, order: Int32Array, layout: Assignment) -> As
     items = places[np.lexsort((places, bins))]
     workspace = np.empty(_kernels.swap.lower_largest_workspace(order.size, problem.num_bins), np.uint8)
     steps = 1024 + 16 * problem.num_bins
+    # Of the load, whatever the objective: the bound of a sum over rounds or of P loads would end the search at once.
+    target = max(term.score for term in largest_load_terms(problem, problem.cost, None, effort=0))
     _kernels.swap.lower_largest(
         problem.cost[order], problem.tokens[order], problem.capacities(), layout.offsets, items,
-        lower_bound(problem, effort=0).score, steps, workspace,
+        target, steps, workspace,
     )  # fmt: skip
     return Assignment(layout.offsets, order[items])

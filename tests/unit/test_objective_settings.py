@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packing import ConfigError, Planner, SampleMetadata, WorkloadCost
+from packing.algorithms.equal_count import EqualCount
 from packing.cli import settings as cli_settings
 from packing.plan import Plan
 from packing.problem import Problem
@@ -235,3 +236,15 @@ def test_flags_of_the_command_line():
         merged(objective="balance", stages=4)
     with pytest.raises(ConfigError, match="is no mapping"):
         merged(objective="{name: ")
+
+
+def test_one_pack_a_rank_is_balanced_behind_a_pipeline_as_without_one():
+    """The score is a multiple of the largest load, and so must be what ends the swaps."""
+    lengths = np.random.default_rng(0).lognormal(6, 0.6, 96).astype(np.int64) + 1
+    fields = {"tokens": lengths, "cost": lengths, "ranks": 16, "capacity": int(lengths.sum()) // 14}
+    behind, alone = (
+        EqualCount().assign(Problem(objective=objective, equal_count=True, **fields))
+        for objective in (PIPELINE, "makespan")
+    )
+    assert behind is not None
+    assert behind == alone
