@@ -224,11 +224,16 @@ cdef inline double rough_variation(const Bins* bins, int64_t rank, int64_t more)
 
 
 cdef inline bint fits(const Bins* bins, int64_t b, const Entry* entry, bint forbidding) noexcept nogil:
-    cdef int64_t budget
     if entry.tokens > bins.unused[b] and not (
         bins.oversized_single and entry.count == 1 and bins.items[b] == 0 and entry.tokens > bins.capacity[b]
     ):
         return False
+    return keeps_other_limits(bins, b, entry, forbidding)
+
+
+cdef inline bint keeps_other_limits(const Bins* bins, int64_t b, const Entry* entry, bint forbidding) noexcept nogil:
+    """Whether nothing but its tokens may keep the entry out."""
+    cdef int64_t budget
     if bins.max_items and bins.items[b] + entry.count > bins.max_items:
         return False
     if forbidding and bins.items[b] and bins.value[b] != entry.forbid:

@@ -13,7 +13,8 @@ cdef enum:
 
 
 cdef struct State:
-    int64_t num_entries, num_bins, slots, num_units, bins_per_unit, num_budgets, rank_budgets, max_items, stride, weight, target
+    int64_t num_entries, num_bins, slots, num_units, bins_per_unit, num_budgets, rank_budgets
+    int64_t max_items, stride, weight, target
     int64_t rate  # the least cost of a token, rounded down
     int mode
     bint equal_count

@@ -8,7 +8,7 @@
 #     the scan O(N K). Memory: O(K B + R) in the workspace.
 
 from packing._kernels._bins cimport (
-    BY_LOAD, Bins, Entry, UNLIMITED, added_cost, capacity_left, carve, fits, leaves_of, start,
+    BY_LOAD, Bins, Entry, UNLIMITED, added_cost, capacity_left, carve, fits, keeps_other_limits, leaves_of, start,
 )
 from packing._kernels._level_units cimport (
     BEST, DENSE, FIRST, Units, build_units, carve_units, denser, densest_below, first_below, least_excess, lower_sorted,
@@ -236,17 +236,7 @@ cdef inline bint precedes(const Units* units, const Found* one, const Found* oth
 
 cdef inline bint fits_but_for_tokens(const Bins* bins, int64_t b, const Entry* entry, bint forbidding) noexcept nogil:
     """Whether nothing but the tokens of the other samples keeps the entry out."""
-    cdef int64_t budget
-    if entry.tokens > bins.capacity[b]:
-        return False
-    if bins.max_items and bins.items[b] + entry.count > bins.max_items:
-        return False
-    if forbidding and bins.items[b] and bins.value[b] != entry.forbid:
-        return False
-    for budget in range(bins.num_budgets):
-        if bins.used[b * bins.num_budgets + budget] + entry.footprints[budget] > bins.budgets[budget]:
-            return False
-    return True
+    return entry.tokens <= bins.capacity[b] and keeps_other_limits(bins, b, entry, forbidding)
 
 
 # -------------------------------------------------------------------------------------------------------------- trees

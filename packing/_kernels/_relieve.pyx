@@ -31,7 +31,7 @@ def relieve(
     const int32_t[::1] count,  # IN int32[E]: samples that one entry stands for, or int32[0]: one each
     const int64_t[:, ::1] footprints,  # IN int64[E, B]
     const int64_t[::1] forbid,  # IN int64[E], or int64[0]: none
-    const int32_t[::1] group,  # IN int32[E]: entries of one group (0 .. num_groups - 1) share a rank, -1: no group; or int32[0]
+    const int32_t[::1] group,  # IN int32[E]: entries of one group (0 .. num_groups - 1) share a rank, -1: none; or int32[0]
     int64_t num_groups,
     const int64_t[::1] capacity,  # IN int64[K]
     const int64_t[::1] budgets,  # IN int64[B]
