@@ -26,16 +26,17 @@ _PACKED_ALONE = {"capacity", "open_bins", "max_items", "oversized", "pad_cost", 
 class Auto:
     """The best of the other solvers, improved by exchanges, under every limit at once and with every objective.
 
-    LPT, differencing, COMBINE, level MULTIFIT and equal counts start from one sort, as far as the problem allows each,
-    or the reference where none finds a layout. Exchanges improve LPT and the best start. Unless the
-    better of them is within one part in 2**24 of the lower bound, three-for-three exchanges, exact splits of pairs (for
-    small whole costs) and random kicks from a fixed seed go on from there until the effort is used up.
+    LPT, differencing, COMBINE, level MULTIFIT and equal counts start from one sort, as far as the problem allows each;
+    where none finds a layout, exact fill, repair, the reference or, in a tiny step, an exhaustive search may. Exchanges
+    improve LPT and the best start. Unless the better of them is within one part in 2**24 of the lower bound, an
+    exhaustive search (up to 48 samples), three-for-three exchanges, exact splits of pairs (for small whole costs) and
+    random kicks from a fixed seed go on from there until the effort is used up.
 
     Args:
         effort: "fast", "normal", "thorough" (which goes on to the bound itself), or a number of checks per sample;
             a count, so that the same input gives the same layout everywhere.
-        extra_packs: for an open number of bins, how many packs more than the fewest found may be used where that lowers
-            the objective.
+        extra_packs: for an open number of bins, how many packs more than the fewest found, on all ranks together, may
+            be used where that lowers the objective. Every rank gets as many, so what is left over counts for nothing.
 
     Raises:
         ConfigError: an option has a wrong type or value.
