@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from packing import _fewest_bins, _kernels
-from packing.algorithms import _effort
+from packing.algorithms import _effort, repair
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
@@ -46,6 +46,7 @@ def affordable_efforts():
         if _kernels.backend == "reference":
             patch.setattr(_effort, "_CHECKS_PER_SAMPLE", {"fast": 2, "normal": 8, "thorough": 32})
             patch.setattr(_effort, "_LEAST_SAMPLES", 128)
+            patch.setattr(repair, "_CHECKS", 1 << 10)
             for name, steps in (("fast", 2**8), ("normal", 2**12), ("thorough", 2**16)):
                 patch.setitem(_fewest_bins.EFFORTS, name, steps)
         yield

@@ -31,6 +31,7 @@ FOLDER = data_folder() / "lengths"
 FILES = sorted(path.stem for path in FOLDER.glob("*.npy")) + sorted(path.name for path in FOLDER.glob("hist_*.csv.gz"))
 BUNDLED = "bundled openchat_v1"
 SOURCES = [*FILES, *([BUNDLED] if (resources.files("packing") / "data" / "openchat_v1.npy").is_file() else [])]
+SOURCES = SOURCES[::5] if SLOW else SOURCES
 
 
 def draw(source: str, count: int, lengths_of) -> np.ndarray:
@@ -155,19 +156,24 @@ import numpy as np
 from packing import Planner, _kernels
 digests = {}
 for name, cap, lengths in json.load(sys.stdin):
-    for algorithm in %r:
-        made = Planner(data_parallel_size=4, seq_len=cap, algorithm=algorithm, estimator="attention", window=2)
+    for config in %r:
+        algorithm = config["name"]
+        made = Planner(data_parallel_size=4, seq_len=cap, algorithm=config, estimator="attention", window=2)
         plan = made.plan({"length": lengths, "key": np.arange(len(lengths))[::-1]})
         digests[name + " " + algorithm] = plan.digest
 print(json.dumps([_kernels.backend, digests]))
 """
 
 
+# Named efforts would take the plain twins minutes.
+EFFORTS = {"auto": {"effort": 1}, "exchange": {"effort": 1}, "exact_fill": {"effort": 1000}}
+
+
 def digests_in_a_fresh_process(cases: list, **environment: str) -> tuple[str, dict[str, str]]:
     """The same steps, planned by another interpreter."""
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM % (ALGORITHMS,)],
+        [sys.executable, "-c", PROGRAM % ([{"name": name, **EFFORTS.get(name, {})} for name in ALGORITHMS],)],
         input=json.dumps(cases), capture_output=True, text=True, check=True,
         env=os.environ | {"PYTHONPATH": path} | environment,
     )  # fmt: skip
