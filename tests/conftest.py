@@ -47,7 +47,7 @@ def affordable_efforts():
             patch.setattr(_effort, "_CHECKS_PER_SAMPLE", {"fast": 2, "normal": 8, "thorough": 32})
             patch.setattr(_effort, "_LEAST_SAMPLES", 128)
             patch.setattr(repair, "_CHECKS", 1 << 10)
-            for name, steps in (("fast", 2**8), ("normal", 2**12), ("thorough", 2**16)):
+            for name, steps in (("fast", 2**12), ("normal", 2**17), ("thorough", 2**20)):
                 patch.setitem(_fewest_bins.EFFORTS, name, steps)
         yield
 
