@@ -183,9 +183,9 @@ def digests_in_a_fresh_process(cases: list, **environment: str) -> tuple[str, di
 
 
 def test_another_process_and_the_reference_kernels_agree(lengths_of):
-    """Another PYTHONHASHSEED and the plain kernels give the digests of this process, on small draws of every file."""
+    """Another PYTHONHASHSEED and the plain kernels give the digests of this process, on small draws of some files."""
     cases = []
-    for name in SOURCES:
+    for name in SOURCES if SLOW else SOURCES[::5]:
         drawn = draw(name, 48, lengths_of)
         cases.append([name, cap_of(drawn, 8, 1.4), drawn.tolist()])
     if not cases:
