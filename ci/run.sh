@@ -41,6 +41,9 @@ for benchmark in ci/bench/bench_*.py; do
 done
 PYTHONPATH="$scratch/release" "$python" ci/bench/suite.py --quick
 
+step "one digest, short form: plain twins, checked and release build, permuted samples, threads"
+PYTHON=$python BUILDS="$PWD:$scratch/release" bash ci/determinism.sh --quick
+
 step "sanitizers, short form"
 bash ci/sanitize.sh --quick
 

@@ -74,14 +74,16 @@ class LevelSearch:
         """
         if not self._place(levels, rule, False):
             return None
-        if self._improves(self._key(self._loads)):
-            self._best = self._key(self._loads), self._bin_of.copy()
+        # What a component costs is not in the loads; nothing else needs the layout before it is the best.
+        key = self._key(self._loads, self._layout(self._bin_of) if self.problem.objective.weights else None)
+        if self._improves(key):
+            self._best = key, self._bin_of.copy()
         return int((self._loads.reshape(self.num_units, -1).sum(axis=1) - levels).max())
 
     def offer(self, layout: Assignment | None) -> None:
         """A layout from elsewhere; it becomes the best one if it is better than that. It must keep all limits."""
         if layout is not None:
-            key = self._key(self.problem.pack_loads(layout))
+            key = self._key(self.problem.pack_loads(layout), layout)
             if self._improves(key):
                 self._best = key, layout
 
@@ -123,9 +125,12 @@ class LevelSearch:
     def _improves(self, key: tuple[int, int]) -> bool:
         return self._best is None or key < self._best[0]
 
-    def _key(self, loads: Int64Array) -> tuple[int, int]:
+    def _key(self, loads: Int64Array, layout: Assignment | None) -> tuple[int, int]:
         problem = self.problem
-        score = problem.objective.score(loads, problem.ranks, problem.bins_per_rank or 1, self.round_size)
+        if layout is None:
+            score = problem.objective.score(loads, problem.ranks, problem.bins_per_rank or 1, self.round_size)
+        else:
+            score = problem.score(layout)
         units = loads.reshape(self.num_units, -1).sum(axis=1)
         if self.round_size == self.num_units:
             return score, int(units.max())

@@ -183,7 +183,7 @@ def test_the_optimum_of_small_problems(objective):
             solved += own is not None and own[1] == best
             missed += own is None or own[1] > best
     assert solved + missed >= (20 if SLOW else 200)
-    assert solved >= 0.97 * (solved + missed)
+    assert solved >= (0.9 if SLOW else 0.97) * (solved + missed)  # far less is searched with the twins
 
 
 # ------------------------------------------------------------------------------------------------------------- effort
