@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from packing import _fewest_bins, _kernels
-from packing.algorithms import _effort, repair
+from packing.algorithms import _effort
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
@@ -46,7 +46,6 @@ def affordable_efforts():
         if _kernels.backend == "reference":
             patch.setattr(_effort, "_CHECKS_PER_SAMPLE", {"fast": 2, "normal": 8, "thorough": 32})
             patch.setattr(_effort, "_LEAST_SAMPLES", 128)
-            patch.setattr(repair, "_CHECKS", 1 << 10)
             for name, steps in (("fast", 2**12), ("normal", 2**17), ("thorough", 2**20)):
                 patch.setitem(_fewest_bins.EFFORTS, name, steps)
         else:

@@ -37,5 +37,5 @@ def effort_of(name: str, value: Any) -> Effort:
 def checks_of(effort: Effort, num_samples: int) -> int:
     """Most checks of a step with this many samples; one takes a nanosecond or two."""
     if isinstance(effort, int):
-        return effort * max(num_samples, _LEAST_SAMPLES)
+        return effort * num_samples
     return min(_CHECKS_PER_SAMPLE[effort] * max(num_samples, _LEAST_SAMPLES), _MOST_CHECKS[effort])

@@ -125,7 +125,7 @@ class Portfolio:
         if self.best is None and self._needs_only("capacity", "multi_bin", "rounds", "max_items", "oversized"):
             yield ExactFill().assign(problem)
         if self.best is None and needs_repair(problem):
-            yield repaired_layout(problem, checks=THOROUGH)
+            yield repaired_layout(problem, checks=min(THOROUGH, self.checks))
         if self.best is None or problem.reference is not None:
             yield problem.reference
         if self.best is None and can_exhaust(problem):
