@@ -34,8 +34,8 @@ _FEW_PER_UNIT = 8
 _FULL_EFFORT = 16
 """How much more may be looked at where packs are over 99.9 % full: few exchanges are possible, each of a small gain."""
 
-_EXHAUSTIVE_SHARE = 4
-"""Which part of the checks an exhaustive search may make in addition, in steps of a few nanoseconds."""
+_EXHAUSTIVE_SHARE, _FIRST_LOOK = 4, 16
+"""Which part of the checks an exhaustive search may make in addition, and how much of it before kicks."""
 
 _MOST_FOR_THREES = 40
 """Samples a bin up to which exchanges of three for three are tried."""
@@ -161,12 +161,8 @@ class Portfolio:
             layout, used = search.improve(start, self.bound, checks // DESCENT_SHARE)
             self._offer(layout)
             left -= used
-        if self.score > self.enough and can_exhaust(problem):
-            steps = self.checks // _EXHAUSTIVE_SHARE
-            found, complete = exhausted(problem, self.order, self.score, self.enough, steps)
-            self._offer(found)
-            if complete:
-                return True
+        if self._exhaust(_FIRST_LOOK):
+            return True
         if self.score > self.enough and problem.num_samples <= _MOST_FOR_THREES * problem.num_bins:
             layout, used = search.improve(self.best, self.enough, checks // DESCENT_SHARE, depth=3)
             self._offer(layout)
@@ -178,7 +174,17 @@ class Portfolio:
             self._offer(search.improve(self.best, self.enough, max(1, left), kicks=True)[0])
         if self.score > self.enough and exact:
             self._offer(packed_below(problem, self.enough, self.score, 4 * checks))
-        return self.score <= self.enough
+        return self.score <= self.enough or self._exhaust(_EXHAUSTIVE_SHARE)
+
+    def _exhaust(self, share: int) -> bool:
+        """Looks at every layout better than the best if this part of the checks allows; whether the best is optimal."""
+        if self.score <= self.enough or not can_exhaust(self.problem):
+            return self.score <= self.enough
+        steps = self.checks // share
+        found, complete = exhausted(self.problem, self.order, self.score, self.enough, steps)
+        if complete or share == _EXHAUSTIVE_SHARE:  # else the search goes on from where exchanges led
+            self._offer(found)
+        return complete
 
     def _allowed(self) -> int:
         """Most checks: more of them where packs are full."""
