@@ -34,7 +34,7 @@ _FEW_PER_UNIT = 8
 _FULL_EFFORT = 16
 """How much more may be looked at where packs are over 99.9 % full: few exchanges are possible, each of a small gain."""
 
-_EXHAUSTIVE_SHARE, _FIRST_LOOK = 4, 16
+_EXHAUSTIVE_SHARE, _FIRST_LOOK = 8, 16
 """Which part of the checks an exhaustive search may make in addition, and how much of it before kicks."""
 
 _MOST_FOR_THREES = 40
