@@ -29,7 +29,8 @@ class Auto:
     LPT, differencing, COMBINE, level MULTIFIT and equal counts start from one sort, as far as the problem allows each,
     or the reference where none finds a layout. Exchanges improve LPT and the best start. Unless the
     better of them is within one part in 2**24 of the lower bound, three-for-three exchanges, exact splits of pairs (for
-    small whole costs) and random kicks from a fixed seed go on from there until the effort is used up.
+    small whole costs) and random kicks from a fixed seed go on from there until the effort is used up. Steps of up to
+    48 samples with one largest load and no limits but caps and counts are also searched exhaustively.
 
     Args:
         effort: "fast", "normal", "thorough" (which goes on to the bound itself), or a number of checks per sample;
