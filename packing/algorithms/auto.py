@@ -29,8 +29,9 @@ class Auto:
     LPT, differencing, COMBINE, level MULTIFIT and equal counts start from one sort, as far as the problem allows each,
     or the reference where none finds a layout. Exchanges improve LPT (under `components` also LPT by each of them) and
     the best start. Unless the best of them is within one part in 2**24 of the lower bound, three-for-three exchanges,
-    exact splits of pairs (for small whole costs) and random kicks from a fixed seed go on from there until the effort
-    is used up.
+    exact splits of pairs (for small whole costs), random kicks from a fixed seed and packing below a level (for few
+    samples a rank that only cost limits) go on from there until the effort is used up. Steps of up to 48 samples with
+    one largest load and no limits but caps and counts are also searched exhaustively.
 
     Small steps whose bound is not met are given to every other solver too, so that they are never worse than by another
     name; but not to those that go by the order of the samples (`first_fit`, `next_fit`, `none`).
