@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+trap 'kill "${twins:-}" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 step() { printf '\n== %s (%ss)\n' "$1" "$SECONDS"; }
 
 # The one shell block below `<!-- NAME -->` in the README.
@@ -22,17 +22,25 @@ step "lint and types"
 "$python" -m ruff format --check .
 "$python" -m mypy
 
-step "the whole suite on the plain-Python twins, without any compiled file"
+step "the whole suite on the plain-Python twins, without any compiled file: started, goes on beside the next steps"
 mkdir "$scratch/source"
 git archive HEAD | tar -x -C "$scratch/source"
 if [ -d ../shared ]; then ln -s "$(cd ../shared && pwd)" "$scratch/shared"; fi
-(cd "$scratch/source" && PACKING_KERNELS=reference "$python" -m pytest -q -p no:cacheprovider)
+(cd "$scratch/source" && PACKING_KERNELS=reference exec "$python" -m pytest -q -p no:cacheprovider) >"$scratch/twins" 2>&1 &
+twins=$!
 
 step "wheel: built from the sdist, checked, tested on every Python found"
 bash ci/wheels.sh --quick
 
 step "plugins: wheels in a clean environment, and one made from the starter's README"
 bash ci/plugins.sh dist/packing-*.whl
+
+step "sanitizers, short form"
+bash ci/sanitize.sh --quick
+
+step "the suite on the plain-Python twins: its result"
+wait "$twins" || { cat "$scratch/twins"; exit 1; }
+tail -n 3 "$scratch/twins"
 
 step "benchmarks, short form: answers and ratios, on the release build"
 "$python" -m pip install -q --no-deps --target "$scratch/release" dist/packing-*.whl lightbinpack
@@ -41,7 +49,7 @@ for benchmark in ci/bench/bench_*.py; do
 done
 PYTHONPATH="$scratch/release" "$python" ci/bench/suite.py --quick
 
-step "sanitizers, short form"
-bash ci/sanitize.sh --quick
+step "one digest, short form: plain twins, checked and release build, permuted samples, threads"
+PYTHON=$python BUILDS="$PWD:$scratch/release" bash ci/determinism.sh --quick
 
 step "done"

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tests="tests/kernels tests/vectors tests/unit/test_bins.py tests/unit/test_partition.py"
-if [ "${1:-}" = --quick ]; then tests="tests/kernels/test_greedy.py tests/kernels/test_swap.py"; fi
+if [ "${1:-}" = --quick ]; then tests="tests/kernels/test_greedy.py tests/kernels/test_exchange.py"; fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/source"

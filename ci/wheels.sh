@@ -3,6 +3,7 @@
 #   ci/wheels.sh [--quick] [FOLDER]     --quick: only the fast tests; FOLDER: where sdist and wheel are left (dist)
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. ci/find_python.sh
 quick=no
 if [ "${1:-}" = --quick ]; then quick=yes; shift; fi
 dist=${1:-dist}
@@ -10,15 +11,6 @@ mkdir -p "$dist"
 dist=$(cd "$dist" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-
-# A Python of that version that really starts: a plain command, or one that pyenv keeps.
-find_python() {
-  if "python$1" -c pass 2>/dev/null; then command -v "python$1"; return; fi
-  command -v pyenv >/dev/null || return 1
-  local version
-  version=$(pyenv versions --bare | grep "^${1//./\\.}\\." | tail -n 1) || return 1
-  PYENV_VERSION=$version pyenv which python
-}
 
 builder=$(find_python 3.11 || command -v python3)
 "$builder" -m venv "$scratch/build"

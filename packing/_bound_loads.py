@@ -14,6 +14,9 @@ from packing.problem import Problem
 
 __all__ = ["Placed", "beside", "fewest_on_a_rank", "largest_load_terms", "least_fill", "least_of", "placed"]
 
+_MOST_TOGETHER = 96
+"""Longest samples whose ranks are looked at together, at most: their number squared is what it takes."""
+
 _MOST_KINDS = 16
 """Kinds that never share a bin are looked at one by one up to this number."""
 
@@ -125,8 +128,10 @@ def _filled_ranks(problem: Problem, items: Placed, own: bool, best: int) -> Iter
             values = items.cost + least_fill(items, needs, tokens, cost, apart=one_bin)
             why = "its rank also takes the tokens for which the others have no room, at best the cheapest"
             yield Term(int(values.max()), "cheapest_fill", f"the longest sample: {why}")
-        if one_bin and isinstance(problem.capacity, int):
-            yield _several_filled(problem, items, left, best)
+        if isinstance(problem.capacity, int):
+            if one_bin:
+                yield _several_filled(problem, items, left, best)
+            yield _several_ranks_filled(problem, items, left, best)
     if items.footprints is not None and problem.budgets is not None:
         slots = problem.bins_per_rank or 1
         for b, budget in enumerate(problem.budgets.tolist()):
@@ -206,6 +211,35 @@ def _several_filled(problem: Problem, items: Placed, left: int, best: int) -> Te
     at = int(np.argmax(means))
     why = f"the {at + 1} longest samples have a bin each, and with these also what the others have no room for"
     return Term(int(means[at]), "cheapest_fill", why)
+
+
+def _several_ranks_filled(problem: Problem, items: Placed, left: int, best: int) -> Term:
+    """The mean load of the ranks of the q costliest samples, filled as cheaply as can be.
+
+    These samples lie on some number r of ranks, at most q of them, and on no fewer than their tokens need. Whatever r
+    is, the r ranks also hold the tokens for which the other ranks have no room: the smallest mean over all r is proven.
+    """
+    assert isinstance(problem.capacity, int)
+    if problem.is_oversized().any():
+        return Term(0, "cheapest_fill", "")
+    rank_capacity, most = (problem.bins_per_rank or 1) * problem.capacity, min(_MOST_TOGETHER, problem.ranks)
+    costliest = np.argsort(-items.cost, kind="stable")[:most]
+    costs, tokens = np.cumsum(items.cost[costliest]), np.cumsum(items.tokens[costliest])
+    number = np.arange(1, costliest.size + 1)
+    needs = number * rank_capacity - left - tokens
+    if _at_mean_price(costs, needs, items.tokens, items.cost, number) <= best:
+        return Term(0, "cheapest_fill", "")
+    samples, ranks = np.tril_indices(number.size)  # of q = samples + 1 on r = ranks + 1
+    possible = tokens[samples] <= number[ranks] * rank_capacity
+    samples, ranks = samples[possible], ranks[possible]
+    fill = CheapestFill.of(items.tokens, items.cost).least(number[ranks] * rank_capacity - left - tokens[samples])
+    means = -(-(costs[samples] + fill) // number[ranks])
+    proven = np.full(number.size, np.iinfo(np.int64).max)
+    np.minimum.at(proven, samples, means)
+    proven[proven == np.iinfo(np.int64).max] = 0
+    at = int(np.argmax(proven))
+    why = f"the ranks of the {at + 1} longest samples also take what the others have no room for, at best the cheapest"
+    return Term(int(proven[at]), "cheapest_fill", why)
 
 
 def _kinds_apart(problem: Problem, cost: Int64Array) -> Term:

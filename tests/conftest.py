@@ -42,15 +42,15 @@ def affordable_efforts():
     What is searched is the same; only less of it. Another process knows nothing of this: tests that compare its plans
     with others give the effort as a number.
     """
-    reference = _kernels.backend == "reference"
-    names = "fast", "normal", "thorough"
     with pytest.MonkeyPatch.context() as patch:
-        checks = (2, 8, 32) if reference else (32, 256, 4096)
-        patch.setattr(_effort, "_CHECKS_PER_SAMPLE", dict(zip(names, checks, strict=True)))
-        patch.setattr(_effort, "_LEAST_SAMPLES", 128 if reference else 1024)
-        if reference:
-            for name, steps in zip(names, (2**8, 2**12, 2**16), strict=True):
+        if _kernels.backend == "reference":
+            patch.setattr(_effort, "_CHECKS_PER_SAMPLE", {"fast": 2, "normal": 8, "thorough": 32})
+            patch.setattr(_effort, "_LEAST_SAMPLES", 128)
+            for name, steps in (("fast", 2**12), ("normal", 2**17), ("thorough", 2**20)):
                 patch.setitem(_fewest_bins.EFFORTS, name, steps)
+        else:
+            patch.setattr(_effort, "_CHECKS_PER_SAMPLE", {"fast": 32, "normal": 256, "thorough": 4096})
+            patch.setattr(_effort, "_LEAST_SAMPLES", 1024)
         yield
 
 

@@ -79,30 +79,43 @@ cdef inline bint is_small(Search* search, Level* level, int64_t tokens, int64_t 
 
 cdef bint extend(Search* search, Level* level) noexcept nogil:
     """Puts the next entry into the subset, if there is one; negative steps say that they ran out."""
-    cdef int64_t i = level.at, tokens, load
-    while i < level.count:
-        search.steps -= 1
-        if search.steps < 0 or (level.only_first and level.size == 0 and i > 0) or not is_enough(
-            search, level, level.tokens + level.tokens_from[i], level.load + level.cost_from[i],
-            level.size + level.count - i,
-        ):
-            return False
+    cdef int64_t i = level.at, count = level.count, steps = search.steps, tokens, load
+    # What all that is left must add at least for `is_enough`, and how much fits by `is_small`.
+    cdef int64_t tokens_lack = level.tokens_from[0] - level.tokens - level.cap_after
+    cdef int64_t load_lack = level.cost_from[0] - level.load - level.ranks_after * (search.best - 1)
+    cdef int64_t tokens_room = level.cap - level.tokens
+    cdef int64_t load_room = search.best - 1 - level.load_before - level.load
+    cdef int64_t end = count - (level.least_items - level.size)  # the last position from which on they are enough
+    cdef int64_t last = -1 if level.size == 0 else level.chosen[level.size - 1]  # chosen
+    if not level.closes:
+        load_lack = 0
+    if end >= count:
+        end = count - 1
+    if level.peak >= search.best or (level.only_first and level.size == 0 and end > 0):
+        end = -1 if level.peak >= search.best else 0
+    if level.size >= level.most_items:
+        tokens_room = -1
+    while i < count:
+        steps -= 1
+        if steps < 0 or i > end or level.tokens_from[i] < tokens_lack or level.cost_from[i] < load_lack:
+            break
         tokens = level.tokens_from[i] - level.tokens_from[i + 1]
         load = level.cost_from[i] - level.cost_from[i + 1]
-        if i > 0 and (level.size == 0 or level.chosen[level.size - 1] != i - 1) and (
-            level.tokens_from[i - 1] - level.tokens_from[i] == tokens
+        # An equal of one that was left out is left out.
+        if tokens <= tokens_room and load <= load_room and not (
+            i > 0 and last != i - 1
+            and level.tokens_from[i - 1] - level.tokens_from[i] == tokens
             and level.cost_from[i - 1] - level.cost_from[i] == load
         ):
-            i += 1  # its equal was left out
-            continue
-        if is_small(search, level, level.tokens + tokens, level.load + load, level.size + 1):
             level.chosen[level.size] = <int32_t>i
             level.size += 1
             level.tokens += tokens
             level.load += load
             level.at = i + 1
+            search.steps = steps
             return True
         i += 1
+    search.steps = steps
     return False
 
 
@@ -248,7 +261,7 @@ def branch(
     search.num_entries, search.num_bins, search.bins_per_rank = n, num_bins, bins_per_rank
     search.most = max_items if 0 < max_items < n else n
     search.best, search.target, search.steps = best, target, max_steps if max_steps > 0 else 0
-    if n < num_bins or n > num_bins * search.most or all_tokens > room or all_cost > ranks * (best - 1):
+    if best < 1 or n < num_bins or n > num_bins * search.most or all_tokens > room or all_cost > ranks * (best - 1):
         return best, True
     search.capacity, search.bin_of = &capacity[0], &bin_of[0]
     with nogil:

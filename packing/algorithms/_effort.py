@@ -12,7 +12,7 @@ __all__ = ["Effort", "checks_of", "effort_of"]
 
 Effort = str | int
 
-_CHECKS_PER_SAMPLE = {"fast": 128, "normal": 2048, "thorough": 131072}
+_CHECKS_PER_SAMPLE = {"fast": 128, "normal": 1536, "thorough": 131072}
 _MOST_CHECKS = {"fast": 1 << 22, "normal": 1 << 25, "thorough": 1 << 40}
 """Of a whole step; with very many samples a rank even a few exchanges come close to the bound."""
 
@@ -37,5 +37,5 @@ def effort_of(name: str, value: Any) -> Effort:
 def checks_of(effort: Effort, num_samples: int) -> int:
     """Most checks of a step with this many samples; one takes a nanosecond or two."""
     if isinstance(effort, int):
-        return effort * max(num_samples, _LEAST_SAMPLES)
+        return effort * num_samples
     return min(_CHECKS_PER_SAMPLE[effort] * max(num_samples, _LEAST_SAMPLES), _MOST_CHECKS[effort])

@@ -38,15 +38,15 @@ def exhausted(
     all_tokens, all_cost = exact_sum(tokens), exact_sum(cost)
     best = all_cost + 1 if best is None else best
     capacity = np.minimum(problem.capacities(), all_tokens)
-    bins_per_rank = problem.bins_per_rank if problem.objective.name == "makespan" else 1
-    assert bins_per_rank is not None
+    assert problem.bins_per_rank is not None
     if max(all_cost, all_tokens, best) > _MOST_SUM // problem.num_bins:
         return None, False
     bin_of = np.empty(order.size, np.int32)
     workspace = np.empty(_kernels.branch.branch_workspace(order.size, problem.num_bins), np.uint8)
     found, complete = _kernels.branch.branch(
-        cost, tokens, capacity, bins_per_rank, problem.max_items or 0, best, target, max_steps, bin_of, workspace
-    )
+        cost, tokens, capacity, problem.bins_per_rank, problem.max_items or 0, best, target, max_steps, bin_of,
+        workspace,
+    )  # fmt: skip
     if found >= best:
         return None, complete
     bins = [order[bin_of == b] for b in range(problem.num_bins)]

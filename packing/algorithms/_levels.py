@@ -74,7 +74,8 @@ class LevelSearch:
         """
         if not self._place(levels, rule, False):
             return None
-        key = self._key(self._loads, None)
+        # What a component costs is not in the loads; nothing else needs the layout before it is the best.
+        key = self._key(self._loads, self._layout(self._bin_of) if self.problem.objective.weights else None)
         if self._improves(key):
             self._best = key, self._bin_of.copy()
         return int((self._loads.reshape(self.num_units, -1).sum(axis=1) - levels).max())
@@ -125,12 +126,11 @@ class LevelSearch:
         return self._best is None or key < self._best[0]
 
     def _key(self, loads: Int64Array, layout: Assignment | None) -> tuple[int, int]:
-        """Of a layout with these loads; None: of the last placement."""
         problem = self.problem
-        if problem.objective.name == "components":  # which loads alone do not tell
-            score = problem.score(self._layout(self._bin_of) if layout is None else layout)
-        else:
+        if layout is None:
             score = problem.objective.score(loads, problem.ranks, problem.bins_per_rank or 1, self.round_size)
+        else:
+            score = problem.score(layout)
         units = loads.reshape(self.num_units, -1).sum(axis=1)
         if self.round_size == self.num_units:
             return score, int(units.max())

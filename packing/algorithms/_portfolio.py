@@ -37,8 +37,8 @@ _FEW_PER_UNIT = 8
 _FULL_EFFORT = 16
 """How much more may be looked at where packs are over 99.9 % full: few exchanges are possible, each of a small gain."""
 
-_EXHAUSTIVE_SHARE = 4
-"""Which part of the checks an exhaustive search may make in addition, in steps of a few nanoseconds."""
+_EXHAUSTIVE_SHARE, _FIRST_LOOK = 8, 16
+"""Which part of the checks an exhaustive search may make in addition, and how much of it before kicks."""
 
 _MOST_FOR_THREES = 40
 """Samples a bin up to which exchanges of three for three are tried."""
@@ -126,7 +126,7 @@ class Portfolio:
         if self.best is None and self._needs_only("capacity", "multi_bin", "rounds", "max_items", "oversized"):
             yield ExactFill().assign(problem)
         if self.best is None and needs_repair(problem):
-            yield repaired_layout(problem, checks=THOROUGH)
+            yield repaired_layout(problem, checks=min(THOROUGH, self.checks))
         if self.best is None or problem.reference is not None:
             yield problem.reference
         if self.best is None and can_exhaust(problem):
@@ -166,13 +166,8 @@ class Portfolio:
             left -= used
             if left <= 0:
                 break
-        if self.score > self.enough and can_exhaust(problem):
-            steps = self.checks // _EXHAUSTIVE_SHARE
-            found, complete = exhausted(problem, self.order, self.score, self.enough, steps)
-            self._offer(found)
-            if complete:
-                self.bound = self.enough = self.score  # no other layout is better, or this one is near enough
-                return
+        if self._exhaust(_FIRST_LOOK):
+            return
         if self.score > self.enough and problem.num_samples <= _MOST_FOR_THREES * problem.num_bins:
             layout, used = search.improve(self.best, self.enough, checks // DESCENT_SHARE, depth=3)
             self._offer(layout)
@@ -189,6 +184,19 @@ class Portfolio:
         if self.score > self.enough and (exact or few) and problem.needs() <= {"makespan"}:
             steps = 20 if problem.num_samples > _MANY_SAMPLES else 5
             self._offer(packed_below(problem, self.enough, self.score, steps * checks))
+        self._exhaust(_EXHAUSTIVE_SHARE)
+
+    def _exhaust(self, share: int) -> bool:
+        """Looks at every layout better than the best if this part of the checks allows; whether that is proven best."""
+        if self.score <= self.enough or not can_exhaust(self.problem):
+            return self.score <= self.enough
+        steps = self.checks // share
+        found, complete = exhausted(self.problem, self.order, self.score, self.enough, steps)
+        if complete or share == _EXHAUSTIVE_SHARE:  # else the search goes on from where exchanges led
+            self._offer(found)
+        if complete:
+            self.bound = self.enough = self.score
+        return complete
 
     def _by_component(self) -> Iterator[Assignment]:
         """LPT by the cost in each component: from LPT by the sum alone, exchanges hardly trade one for the other."""

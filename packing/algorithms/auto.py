@@ -26,11 +26,15 @@ _PACKED_ALONE = {"capacity", "open_bins", "max_items", "oversized", "pad_cost", 
 class Auto:
     """The best of the other solvers, improved by exchanges, under every limit at once and with every objective.
 
-    LPT, differencing, COMBINE, level MULTIFIT and equal counts start from one sort, as far as the problem allows each;
-    where none finds a layout, exact fill, repair, the reference or, in a tiny step, an exhaustive search may. Exchanges
-    improve LPT and the best start. Unless the better of them is within one part in 2**24 of the lower bound, an
-    exhaustive search (up to 48 samples), three-for-three exchanges, exact splits of pairs (for small whole costs) and
-    random kicks from a fixed seed go on from there until the effort is used up.
+    LPT, differencing, COMBINE, level MULTIFIT and equal counts start from one sort, as far as the problem allows each,
+    or the reference where none finds a layout. Exchanges improve LPT (under `components` also LPT by each of them) and
+    the best start. Unless the best of them is within one part in 2**24 of the lower bound, three-for-three exchanges,
+    exact splits of pairs (for small whole costs), random kicks from a fixed seed and packing below a level (for few
+    samples a rank that only cost limits) go on from there until the effort is used up. Steps of up to 48 samples with
+    one largest load and no limits but caps and counts are also searched exhaustively.
+
+    Small steps whose bound is not met are given to every other solver too, so that they are never worse than by another
+    name; but not to those that go by the order of the samples (`first_fit`, `next_fit`, `none`).
 
     Args:
         effort: "fast", "normal", "thorough" (which goes on to the bound itself), or a number of checks per sample;

@@ -84,7 +84,7 @@ def test_the_plan_is_written_and_read_back(packing, lengths_file, tmp_path):
     from packing.plan import Plan
 
     column = ("--column", "prompt_tokens+response_tokens")
-    process = packing("plan", lengths_file, *STEP, *column, "--output", "plan.json")
+    process = packing("plan", lengths_file, *STEP, *column, "--algorithm", "lpt", "--output", "plan.json")
     assert process.returncode == 0, process.stderr
     assert process.stderr == ""
     plan = Plan.from_json((tmp_path / "plan.json").read_text())
@@ -94,7 +94,7 @@ def test_the_plan_is_written_and_read_back(packing, lengths_file, tmp_path):
     assert plan.bin_tokens.max() <= 4096
 
     # The same plan on standard output, where nothing else may be.
-    process = packing("plan", lengths_file, *STEP, *column, "--output", "-")
+    process = packing("plan", lengths_file, *STEP, *column, "--algorithm", "lpt", "--output", "-")
     assert process.stdout == (tmp_path / "plan.json").read_text()
     assert "gap to the bound" in process.stderr
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["lengths.csv", "plan.json"]

@@ -295,7 +295,7 @@ def test_an_unknown_objective_is_refused_wherever_it_stands(value):
 def test_an_objective_of_null_is_none():
     plan = Planner(data_parallel_size=4, algorithm={"name": "lpt", "objective": None}).plan(LENGTHS)
     assert plan.objective == "makespan"
-    assert plan == Planner(data_parallel_size=4).plan(LENGTHS)
+    assert plan == Planner(data_parallel_size=4, algorithm="lpt").plan(LENGTHS)
 
 
 @pytest.mark.parametrize("columns", ["length", 3, None, ["length", 3]])

@@ -106,9 +106,9 @@ def test_what_is_not_declared_is_refused_and_who_can_is_named(registry_of):
     with pytest.raises(UnsupportedProblemError) as caught:
         Planner(data_parallel_size=2, algorithm="snake", seq_len=40, local_batch_size=1, max_items=4).plan(LENGTHS)
     assert str(caught.value).startswith(
-        "`algorithm` 'good/snake' does not support what this problem needs: `max_items`; those that do: lpt, "
+        "`algorithm` 'good/snake' does not support what this problem needs: `max_items`; those that do: auto, lpt, "
     )
-    with pytest.raises(UnsupportedProblemError, match=r"needs: `budgets`, `max_items`; those that do: lpt, "):
+    with pytest.raises(UnsupportedProblemError, match=r"needs: `budgets`, `max_items`; those that do: auto, lpt, "):
         Planner(
             data_parallel_size=2,
             algorithm="kk",

@@ -275,7 +275,7 @@ def planted_triplets(num_bins: int, seed: int) -> list[int]:
 def test_full_triplets_are_found():
     lengths = planted_triplets(20, 1)
     assert pack(lengths, 1000).num_bins > 20
-    packed = pack(lengths, 1000, algorithm="exact_fill")
+    packed = pack(lengths, 1000, algorithm="exact_fill", effort=2**25)
     assert (packed.num_bins, packed.lower_bound, packed.gap, packed.bound_name) == (20, 20, 0, "tokens")
     assert pack(lengths, 1000).lower_bound is None
     assert pack(lengths, 1000).gap is None

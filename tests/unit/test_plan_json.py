@@ -41,7 +41,13 @@ def golden_problem() -> tuple[Planner, dict, list[list[int]]]:
         "images": generator.integers(0, 5, 40).tolist(),
     }
     planner = Planner(
-        data_parallel_size=2, window=2, local_batch_size=2, seq_len=2048, alignment=16, packing_budgets={"images": 20}
+        data_parallel_size=2,
+        window=2,
+        local_batch_size=2,
+        seq_len=2048,
+        alignment=16,
+        packing_budgets={"images": 20},
+        algorithm="lpt",
     )
     return planner, samples, [list(range(40))[b::8] for b in range(8)]
 

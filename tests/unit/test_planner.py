@@ -68,7 +68,7 @@ class TestSettings:
         other = planner(seq_len=32, padding_cost=lambda unused: 2 * unused, packing_budgets={"b": 2, "a": 1})
         assert one.config_fingerprint == other.config_fingerprint
         by_option = planner(algorithm={"name": "lpt", "objective": "balance"})
-        assert by_option.config_fingerprint == planner(objective="balance").config_fingerprint
+        assert by_option.config_fingerprint == planner(algorithm="lpt", objective="balance").config_fingerprint
 
     def test_one_objective_said_twice(self):
         made = planner(objective="balance", algorithm={"name": "lpt", "objective": "balance"})
