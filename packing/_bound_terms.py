@@ -42,8 +42,7 @@ def shared_rank(descending: Int64Array, ranks: int) -> Term:
 
     Source: the classical bound for identical parallel machines (Dell'Amico and Martello 1995, L2).
     """
-    # Beyond 64 samples on a rank the mean is the larger bound in all but constructed cases.
-    shared = np.arange(1, min((descending.size - 1) // ranks, 64) + 1)
+    shared = np.arange(1, (descending.size - 1) // ranks + 1)
     if shared.size == 0:
         return Term(0, "shared_rank", "")
     sums = np.concatenate(([0], np.cumsum(descending[: int(shared[-1]) * ranks + 1])))

@@ -111,6 +111,12 @@ def _labels(planner: Planner, batch: Batch, option: str) -> Int64Array | None:
     if name is None:
         return None
     values = batch.column(option, name)
+    given = batch.columns[name]
+    # NumPy would turn a 1 beside a "1" into the same text.
+    if values.dtype.kind in "US" and not (
+        isinstance(given, np.ndarray) or all(isinstance(value, (str, bytes)) for value in given)
+    ):
+        raise ConfigError(f"`{option}` column {name!r} must hold values of one type.")
     if values.shape != (batch.lengths.size,):
         raise ConfigError(f"`{option}` column {name!r} must have one value for each sample, got {values.shape}.")
     none = np.asarray([value is None for value in values]) if values.dtype == object else np.zeros(values.size, bool)

@@ -88,6 +88,11 @@ class _Grouped:
         return f"the group of {self.describe(first)}"
 
 
+def _samples_per_rank(problem: Problem) -> int | None:
+    """Under `equal_count` the samples of every rank, else None."""
+    return problem.num_samples // problem.ranks if problem.equal_count else None
+
+
 def _groups(problem: Problem, group: Int64Array, describe: Describe) -> None:
     samples = np.flatnonzero(group >= 0)
     labels, group_of = np.unique(group[samples], return_inverse=True)
@@ -104,6 +109,12 @@ def _groups(problem: Problem, group: Int64Array, describe: Describe) -> None:
         return
     grouped = _Grouped(problem, samples, group_of, np.bincount(group_of), describe)
     _group_tokens(grouped, bins)
+    per_rank = _samples_per_rank(problem)
+    if per_rank is not None and grouped.counts.max() > per_rank:
+        at = int(np.argmax(grouped.counts))
+        raise InfeasibleError(
+            f"{grouped.name(at)} has {grouped.counts[at]} samples, but `equal_count` gives each rank {per_rank}."
+        )
     if problem.max_items is not None and grouped.counts.max() > problem.max_items * bins:
         at = int(np.argmax(grouped.counts))
         raise InfeasibleError(

@@ -104,6 +104,7 @@ def fewest_bins_per_rank(problem: Problem) -> tuple[int, str]:
         alone = int(oversized.sum())
         tokens = np.where(oversized, 0, problem.tokens)
         total = exact_sum(tokens)
+        needs.append((alone, f"{alone} samples over {capacity} tokens, each alone in a bin"))
         needs.append((alone + -(-total // capacity), f"{total} tokens at {capacity} a bin"))
         large = int((tokens > capacity // 2).sum())
         needs.append(
@@ -123,6 +124,9 @@ def fewest_bins_per_rank(problem: Problem) -> tuple[int, str]:
             total = exact_sum(problem.footprints[:, b])
             if budget > 0:
                 needs.append((-(-total // budget), _per_bin(problem, b, total)))
+                large = int((problem.footprints[:, b] > budget // 2).sum())
+                why = f"{large} samples over half of budget {problem.budget_names[b]!r}, each in a bin of its own"
+                needs.append((large, why))
     if problem.max_items is not None:
         bins = -(-problem.num_samples // problem.max_items)
         needs.append((bins, f"{problem.num_samples} samples at `max_items` = {problem.max_items} a bin"))

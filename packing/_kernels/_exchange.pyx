@@ -268,6 +268,7 @@ cdef bint look_at_units(Search* search, int64_t source, int64_t partner, int64_t
     cdef int64_t p, q
     for p in range(source * state.bins_per_unit, (source + 1) * state.bins_per_unit):
         for q in range(partner * state.bins_per_unit, (partner + 1) * state.bins_per_unit):
+            state.checks += 1
             if not exchangeable(state, p, q):
                 continue
             search.p, search.q = p, q
@@ -292,6 +293,7 @@ cdef int kick_and_descend(Search* search, int64_t max_kicks) noexcept nogil:
         if state.checks >= state.max_checks:
             return SPENT
         state.log_length = 0
+        state.checks += 256
         kick(state)
         status = descend(search, True)
         score, tied = score_of(state), leaders_of(state)

@@ -151,6 +151,7 @@ class _Search(Layout):
         """Looks at every pair of bins of two units; True where what was found is taken at once."""
         for p in range(source * self.per_unit, (source + 1) * self.per_unit):
             for q in range(partner * self.per_unit, (partner + 1) * self.per_unit):
+                self.checks += 1
                 if not self.exchangeable(p, q):
                     continue
                 self.look_at_bins(p, q, depth)
@@ -171,6 +172,7 @@ class _Search(Layout):
             if self.checks >= self.max_checks:
                 return NO_CHECKS_LEFT
             self.log.clear()
+            self.checks += 256
             self.kick()
             status = self.descend(undoable=True)
             score = self.score(), self.leaders()

@@ -34,7 +34,7 @@ _OBJECTIVES = {"makespan", "balance", "rounds", "pipeline", "components"}
 _FEW_PER_UNIT = 8
 """Up to so many samples a rank, bin packing under a level is a better start than differencing (measured)."""
 
-_FULL_EFFORT = 16
+_FULL_EFFORT = 8
 """How much more may be looked at where packs are over 99.9 % full: few exchanges are possible, each of a small gain."""
 
 _EXHAUSTIVE_SHARE, _FIRST_LOOK = 8, 16
@@ -43,8 +43,14 @@ _EXHAUSTIVE_SHARE, _FIRST_LOOK = 8, 16
 _MOST_FOR_THREES = 40
 """Samples a bin up to which exchanges of three for three are tried."""
 
-_MOST_FOR_ROUNDS = 1 << 19
+_MOST_FOR_ROUNDS = 1 << 20
 """Samples times bins up to which placement by the rounds' objective is tried: it looks at every bin for each sample."""
+
+_MOST_SCANNED = 1 << 21
+"""Samples times bins up to which levels are tried where each of them looks at every bin for every sample."""
+
+_MOST_REPAIRED = 2048
+"""Samples up to which differencing is repaired under a cap; the time grows with their square."""
 
 _FEW_SAMPLES = 256
 """Steps of up to so many samples are also given to the other solvers, if the bound is not met."""
@@ -63,8 +69,9 @@ _WITHOUT_KICKS = {"rounds", "balance"}
 class Portfolio:
     """What is known about one problem with a fixed number of bins: its order, its bound and the best layout so far."""
 
-    def __init__(self, problem: Problem, effort: Effort) -> None:
+    def __init__(self, problem: Problem, effort: Effort, *, repair: int = THOROUGH) -> None:
         self.problem = problem
+        self.repair = repair
         self.effort, self.checks = effort, checks_of(effort, problem.num_samples)
         self.order = descending_order(problem.cost, problem.tokens)
         self.fast, self.thorough = effort == "fast", effort == "thorough"
@@ -126,7 +133,7 @@ class Portfolio:
         if self.best is None and self._needs_only("capacity", "multi_bin", "rounds", "max_items", "oversized"):
             yield ExactFill().assign(problem)
         if self.best is None and needs_repair(problem):
-            yield repaired_layout(problem, checks=min(THOROUGH, self.checks))
+            yield repaired_layout(problem, checks=min(self.repair, self.checks))
         if self.best is None or problem.reference is not None:
             yield problem.reference
         if self.best is None and can_exhaust(problem):
@@ -135,20 +142,31 @@ class Portfolio:
     def _free_starts(self) -> Iterator[Assignment | None]:
         """Constructions that do not count samples."""
         problem = self.problem
-        if problem.round_size == problem.ranks and self._needs_only("capacity", "multi_bin"):
-            yield self._differenced()
         by_rounds = problem.objective.name == "rounds"
+        one_round = not by_rounds or problem.round_size == problem.num_bins
+        if one_round and self._needs_only("capacity", "multi_bin", "rounds"):
+            yield self._differenced()
+        if self.best is not None and not self._is_quick():
+            return
         if problem.num_samples <= _FEW_PER_UNIT * (problem.num_bins if by_rounds else problem.ranks):
             yield combine(problem, self.order, start=self.best)
         far = self.score > self.bound + self.bound // 1000 and not self.fast
         if self.best is None or by_rounds or far:
-            yield level_multifit(problem, self.order, start=self.best)
+            # Not from the best so far: its search for a level goes down from there, and a far one misleads it.
+            yield level_multifit(problem, self.order)
+
+    def _is_quick(self) -> bool:
+        """Whether placement under levels finds a bin without looking at all of them, or there are few to look at."""
+        problem = self.problem
+        plain = self._needs_only("capacity", "multi_bin", "rounds", "max_items")
+        return plain or problem.num_samples * problem.num_bins <= _MOST_SCANNED
 
     def _differenced(self) -> Assignment | None:
         """Differencing; with one bin per rank only where it happens to keep the caps, since repairing it takes long."""
         problem = self.problem
         if problem.bins_per_rank != 1:
-            return KarmarkarKarp().assign(problem)
+            few = problem.capacity is None or problem.num_samples <= _MOST_REPAIRED
+            return KarmarkarKarp().assign(problem) if few else None
         layout = Assignment(*difference(problem.cost, problem.num_bins, False, self.order))
         return layout if (layout.sums(problem.tokens) <= problem.capacities()).all() else None
 

@@ -9,6 +9,7 @@ from packing._fewest_bins import EFFORTS
 from packing.algorithms._effort import Effort, effort_of
 from packing.algorithms._open_bins import smallest_count
 from packing.algorithms._portfolio import Portfolio
+from packing.algorithms.repair import QUICK
 from packing.assignment import Assignment
 from packing.bins import fit_fewest
 from packing.bounds import fewest_bins_per_rank
@@ -57,17 +58,22 @@ class Auto:
         """The layout, or None where no way led to one that keeps every limit."""
         if problem.bins_per_rank is not None:
             return self._solve(problem)
-        best = smallest_count(problem, self._solve, _fewest(problem))
+        best = smallest_count(problem, self._attempt, _fewest(problem))
         if best is None:
             return None
         fewest = best.num_bins // problem.ranks
         score = problem.with_bins_per_rank(fewest).score(best)
-        for bins_per_rank in range(fewest + 1, fewest + 1 + self.extra_packs // problem.ranks):
+        most = min(fewest + self.extra_packs // problem.ranks, problem.num_samples // problem.ranks)
+        for bins_per_rank in range(fewest + 1, most + 1):
             closed = problem.with_bins_per_rank(bins_per_rank)
-            layout = self._solve(closed)
+            layout = self._attempt(closed)
             if layout is not None and closed.score(layout) < score:
                 best, score = layout, closed.score(layout)
         return best
+
+    def _attempt(self, problem: Problem) -> Assignment | None:
+        """One count of several: where it hardly fits, the next one is better than a long repair."""
+        return Portfolio(problem, self.effort, repair=QUICK).solve()
 
     def _solve(self, problem: Problem) -> Assignment | None:
         return Portfolio(problem, self.effort).solve() if problem.num_samples >= problem.num_bins else None

@@ -111,13 +111,13 @@ def test_algorithms_and_estimators_are_looked_up_apart(registry_of):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("lptt", "`algorithm` 'lptt' does not exist. Did you mean 'lpt'? There are: lpt, "),
+        ("lptt", "`algorithm` 'lptt' does not exist. Did you mean 'lpt'? There are: auto, lpt, "),
         ("LPT", "Did you mean 'lpt'?"),
         ("snaek", "Did you mean 'good/snake'?"),
         ("good/snaek", "(plugin 'good' offers no algorithm 'snaek'). Did you mean 'good/snake'?"),
         ("godo/snake", "(no plugin 'godo' is installed). Did you mean 'good/snake'?"),
         ("packing/lptt", "(plugin 'packing' offers no algorithm 'lptt'). Did you mean 'lpt'?"),
-        ("zzzzzzzz", "'zzzzzzzz' does not exist. There are: lpt, "),
+        ("zzzzzzzz", "'zzzzzzzz' does not exist. There are: auto, lpt, "),
         ("", "`algorithm` '' does not exist. There are"),
         ("/", "`algorithm` '/' does not exist (no plugin '' is installed)."),
         ("a/b/c", "(no plugin 'a/b' is installed)"),

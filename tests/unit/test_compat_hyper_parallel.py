@@ -90,7 +90,7 @@ def test_the_record_form_agrees_with_the_planner(costs, objective, shuffle):
     columns = {"length": [one.pack_tokens for one in samples], "cost": costs, "key": [
         (one.key.reader_rank, one.key.dataset_index, one.key.global_sample_position) for one in samples
     ]}  # fmt: skip
-    direct = Planner(data_parallel_size=2, seq_len=200, local_batch_size=2, objective=objective)
+    direct = Planner(data_parallel_size=2, seq_len=200, local_batch_size=2, algorithm="lpt", objective=objective)
     expected = direct.plan(columns).keys()
     shuffled = list(samples)
     shuffle.shuffle(shuffled)

@@ -184,8 +184,8 @@ def test_the_order_in_which_settings_are_written_changes_nothing():
     ("one", "other"),
     [
         ({"algorithm": "lpt"}, {"algorithm": "packing/lpt"}),
-        ({"algorithm": {"name": "lpt"}}, {}),
-        ({"algorithm": {"name": "lpt", "objective": "balance"}}, {"objective": "balance"}),
+        ({"algorithm": {"name": "auto"}}, {}),
+        ({"algorithm": {"name": "auto", "objective": "balance"}}, {"objective": "balance"}),
         ({"objective": "makespan"}, {}),
         ({"seq_len": np.int32(64)}, {"seq_len": 64}),
         ({"min_balance_gain": 0}, {"min_balance_gain": 0.0}),
