@@ -12,7 +12,7 @@ from packing.algorithms._exhaustive import can_exhaust, exhausted
 from packing.algorithms._resplit import can_resplit, packed_below, resplit_pairs
 from packing.algorithms.differencing import KarmarkarKarp
 from packing.algorithms.equal_count import EqualCount
-from packing.algorithms.exchange import DESCENT_SHARE, Exchanges
+from packing.algorithms.exchange import DESCENT_SHARE, Exchange, Exchanges
 from packing.algorithms.feasible import FeasibleLPT
 from packing.algorithms.fitting import BestFitDecreasing, ExactFill, FirstFitDecreasing
 from packing.algorithms.level_multifit import level_multifit
@@ -245,6 +245,8 @@ class Portfolio:
                 continue
             if layout is not None and layout.num_bins == self.problem.num_bins and is_valid(self.problem, layout):
                 yield layout
+        if lpt_start(self.problem) is None:
+            yield Exchange(self.effort).assign(self.problem)  # from where repair of nothing led
         if not self.problem.equal_count:
             yield combine(self.problem, self.order)
             yield level_multifit(self.problem, self.order)

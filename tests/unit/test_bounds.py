@@ -176,8 +176,8 @@ def capped(tokens, ranks=1, **fields) -> Problem:
         (capped([1] * 3, capacity=9, forbid=[0, 1, 2]), 3, "3 kinds of samples"),
         (
             capped([1] * 3, footprints=[[4], [4], [4]], budgets=[6], budget_names=("memory",)),
-            2,
-            "budget 'memory': 12 at 6 a bin",
+            3,
+            "3 samples over half of budget 'memory', each in a bin of its own",
         ),
         (capped([1] * 3, footprints=[[0]] * 3, budgets=[0]), 1, "no bin may be empty"),
     ],

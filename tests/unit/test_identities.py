@@ -29,6 +29,7 @@ SETTINGS = {
     "forbid": "version",
     "estimator": {"name": "attention", "linear": 100},
     "max_items": 30,
+    "algorithm": {"name": "auto", "effort": 8},  # a number: named efforts are smaller here than in another process
 }
 
 
