@@ -40,7 +40,11 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Machine-rea
 
 @click.command()
 @_lengths_argument
-@click.option("--algorithm", metavar="NAME", help="Algorithm, see `packing plugins`.")
+@click.option(
+    "--algorithm",
+    metavar="NAME",
+    help="Algorithm, see `packing plugins`, or a mapping such as '{name: auto, effort: fast}'.",
+)
 @settings.planner_options
 @_column_option
 @_limit_option

@@ -83,7 +83,7 @@ def merge(config: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
         ConfigError: as `read_block`, or neither the block nor the flags say how many ranks there are.
     """
     settings = read_block(config) if config is not None else {}
-    flags = _with_objective(flags, settings)
+    flags = _with_objective({name: _mapping_or_name(name, value) for name, value in flags.items()}, settings)
     for name, value in flags.items():
         configured = settings.get(name)
         # A flag that names what the block names already keeps the block's options for it.
@@ -95,15 +95,9 @@ def merge(config: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_objective(flags: Mapping[str, Any], block: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags with `--stages` made a parameter of the objective, and a mapping read from its text."""
+    """The flags with `--stages` made a parameter of the objective."""
     merged = dict(flags)
     stages, objective = merged.pop("stages", None), merged.get("objective")
-    if isinstance(objective, str) and objective.lstrip().startswith("{"):
-        try:
-            objective = merged["objective"] = yaml.safe_load(objective)
-        except (yaml.YAMLError, RecursionError, ValueError) as error:
-            reason = getattr(error, "problem", None) or error
-            raise ConfigError(f"`--objective` {shown(objective)} is no mapping ({reason}).") from None
     if stages is not None:
         chosen = block.get("objective") if objective is None else objective
         name = chosen.get("name") if isinstance(chosen, Mapping) else chosen
@@ -111,3 +105,14 @@ def _with_objective(flags: Mapping[str, Any], block: Mapping[str, Any]) -> dict[
             raise ConfigError(f"`--stages` needs `--objective pipeline`, but the objective is {shown(name)}.")
         merged["objective"] = {"name": "pipeline", "stages": stages}
     return merged
+
+
+def _mapping_or_name(flag: str, value: Any) -> Any:
+    """The value of a flag; where it is the text of a mapping with a name and options, that mapping."""
+    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+        return value
+    try:
+        return yaml.safe_load(value)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        reason = getattr(error, "problem", None) or error
+        raise ConfigError(f"`--{flag}` {shown(value)} is no mapping ({reason}).") from None

@@ -211,6 +211,15 @@ def test_compare_without_any_plan_exits_with_one(packing):
     assert process.stderr == "packing: none of the algorithms gave a plan.\n"
 
 
+def test_an_algorithm_and_an_objective_with_options(packing, lengths_file):
+    algorithm, objective = "{name: exact_fill, effort: fast}", '{"name": "pipeline", "stages": 2}'
+    column = ("--column", "prompt_tokens+response_tokens")
+    process = packing("plan", lengths_file, *column, *STEP, "--algorithm", algorithm, "--objective", objective)
+    assert process.returncode == 0, process.stderr
+    assert "exact_fill" in process.stdout
+    assert "pipeline(stages=2)" in process.stdout
+
+
 def test_plugins(packing):
     process = packing("plugins")
     assert process.returncode == 0, process.stderr
@@ -229,6 +238,8 @@ USAGE = [
     (["plan", "--ranks", "many"], ["--ranks", "many"]),
     (["plan"], ["--ranks", "data_parallel_size"]),
     (["plan", *STEP, "--algorithm", "ltp"], ["ltp", "lpt"]),
+    (["plan", *STEP, "--algorithm", "{name: auto, effort: quick}"], ["effort", "'normal'", "quick"]),
+    (["plan", *STEP, "--algorithm", "{name: ["], ["--algorithm", "no mapping"]),
     (["plan", *STEP, "--estimator", "token"], ["token", "tokens"]),
     (["plan", *STEP, "--objective", "makespam"], ["makespam", "makespan"]),
     (["compare", *STEP, "--algorithms", "lpt,ltp"], ["ltp", "lpt"]),

@@ -394,6 +394,11 @@ def test_a_config_that_is_no_mapping_or_incomplete():
             "`forbid` column 'lang' must have a value for each sample, but has None.",
         ),
         (
+            {"forbid": "policy"},
+            {"length": [1, 2], "policy": [1, "1"]},
+            "`forbid` column 'policy' must hold values of one type.",
+        ),
+        (
             {"group": "prompt"},
             {"length": [1, 2, 3], "prompt": np.asarray([1, "a", None], object)},
             "`group` column 'prompt' must hold values of one type.",

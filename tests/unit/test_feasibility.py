@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
+from packing import Planner
 from packing._feasibility import check_feasible
 from packing.errors import InfeasibleError
 from packing.problem import Problem
@@ -130,3 +131,20 @@ def test_the_message_names_the_sample_or_group_and_the_limit(problem, message):
 def test_what_has_a_layout_is_not_refused(problem):
     assert exists(problem)
     assert refused(problem) is None
+
+
+def test_a_group_larger_than_equal_counts_allow_is_named():
+    planner = Planner(data_parallel_size=4, group="prompt", equal_count=True)
+    samples = {"length": [3] * 16, "prompt": ["a"] * 5 + [None] * 11}
+    with pytest.raises(
+        InfeasibleError, match=r"the group of sample 0 has 5 samples, but `equal_count` gives each rank 4"
+    ):
+        planner.plan(samples)
+
+
+def test_samples_over_half_of_a_budget_need_a_bin_each():
+    planner = Planner(data_parallel_size=4, seq_len=100, packing_budgets={"images": 50}, local_batch_size=3)
+    with pytest.raises(
+        InfeasibleError, match=r"`local_batch_size` must be at least 4 .*16 samples over half of budget"
+    ):
+        planner.plan({"length": [3] * 16, "images": [30] * 16})
