@@ -26,7 +26,7 @@ step "the whole suite on the plain-Python twins, without any compiled file: star
 mkdir "$scratch/source"
 git archive HEAD | tar -x -C "$scratch/source"
 if [ -d ../shared ]; then ln -s "$(cd ../shared && pwd)" "$scratch/shared"; fi
-(cd "$scratch/source" && PACKING_KERNELS=reference exec "$python" -m pytest -q -p no:cacheprovider) >"$scratch/twins" 2>&1 &
+(cd "$scratch/source" && PACKING_KERNELS=reference exec "$python" -m pytest -q -n 2 -p no:cacheprovider) >"$scratch/twins" 2>&1 &
 twins=$!
 
 step "wheel: built from the sdist, checked, tested on every Python found"

@@ -49,7 +49,7 @@ def affordable_efforts():
             for name, steps in (("fast", 2**12), ("normal", 2**17), ("thorough", 2**20)):
                 patch.setitem(_fewest_bins.EFFORTS, name, steps)
         else:
-            patch.setattr(_effort, "_CHECKS_PER_SAMPLE", {"fast": 32, "normal": 256, "thorough": 4096})
+            patch.setattr(_effort, "_CHECKS_PER_SAMPLE", {"fast": 16, "normal": 64, "thorough": 1024})
             patch.setattr(_effort, "_LEAST_SAMPLES", 1024)
         yield
 
