@@ -13,6 +13,13 @@ step "the README's test command: checked build, compiled kernels"
 bash -euo pipefail -c "$(readme_command test-command)"
 python="$PWD/.venv-test/bin/python"
 
+step "the suite on the plain-Python twins, without any compiled file: started, goes on beside the next steps"
+mkdir "$scratch/source"
+git archive HEAD | tar -x -C "$scratch/source"
+if [ -d ../shared ]; then ln -s "$(cd ../shared && pwd)" "$scratch/shared"; fi
+(cd "$scratch/source" && PACKING_KERNELS=reference exec "$python" -m pytest -q -n 2 -p no:cacheprovider tests/unit tests/integration tests/vectors tests/contract) >"$scratch/twins" 2>&1 &
+twins=$!
+
 step "the README's run command, in a fresh clone"
 git clone -q . "$scratch/clone"
 (cd "$scratch/clone" && bash -euo pipefail -c "$(readme_command run-command)")
@@ -21,13 +28,6 @@ step "lint and types"
 "$python" -m ruff check .
 "$python" -m ruff format --check .
 "$python" -m mypy
-
-step "the whole suite on the plain-Python twins, without any compiled file: started, goes on beside the next steps"
-mkdir "$scratch/source"
-git archive HEAD | tar -x -C "$scratch/source"
-if [ -d ../shared ]; then ln -s "$(cd ../shared && pwd)" "$scratch/shared"; fi
-(cd "$scratch/source" && PACKING_KERNELS=reference exec "$python" -m pytest -q -n 2 -p no:cacheprovider) >"$scratch/twins" 2>&1 &
-twins=$!
 
 step "wheel: built from the sdist, checked, tested on every Python found"
 bash ci/wheels.sh --quick

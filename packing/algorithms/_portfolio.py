@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 
@@ -22,7 +23,7 @@ from packing.algorithms.repair import THOROUGH, needs_repair, repaired_layout
 from packing.assignment import Assignment
 from packing.audit import is_valid
 from packing.bounds import lower_bound
-from packing.errors import PackingError
+from packing.errors import InfeasibleError, PackingError
 from packing.objectives import OBJECTIVES
 from packing.partition import descending_order, difference
 from packing.problem import Problem
@@ -131,7 +132,8 @@ class Portfolio:
         if not problem.equal_count:
             yield from self._free_starts()
         if self.best is None and self._needs_only("capacity", "multi_bin", "rounds", "max_items", "oversized"):
-            yield ExactFill().assign(problem)
+            with suppress(InfeasibleError):  # whoever calls without the planner learns it by None
+                yield ExactFill().assign(problem)
         if self.best is None and needs_repair(problem):
             yield repaired_layout(problem, checks=min(self.repair, self.checks))
         if self.best is None or problem.reference is not None:

@@ -84,7 +84,8 @@ def _fewest(problem: Problem) -> int | None:
     if problem.capacity is None or not problem.needs() <= _PACKED_ALONE:
         return None
     bound, _ = fewest_bins_per_rank(problem)
-    if problem.ranks * bound > problem.num_samples:
+    too_long = problem.oversized == "error" and problem.is_oversized().any()
+    if problem.ranks * bound > problem.num_samples or too_long:
         return bound
     offsets, _, _, _ = fit_fewest(
         problem.tokens, problem.max_capacity, problem.ranks * bound, problem.max_items, problem.oversized,

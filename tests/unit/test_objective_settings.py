@@ -225,7 +225,8 @@ def test_the_option_of_an_algorithm_is_the_same_setting():
 
 def test_flags_of_the_command_line():
     def merged(block=None, **flags):
-        return cli_settings._with_objective(flags, block or {}).get("objective")
+        read = {name: cli_settings._mapping_or_name(name, value) for name, value in flags.items()}
+        return cli_settings._with_objective(read, block or {}).get("objective")
 
     assert merged(objective="pipeline", stages=4) == PIPELINE
     assert merged({"objective": {"name": "pipeline", "stages": 2}}, objective=None, stages=4) == PIPELINE
