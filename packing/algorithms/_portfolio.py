@@ -35,8 +35,9 @@ _OBJECTIVES = {"makespan", "balance", "rounds", "pipeline", "components"}
 _FEW_PER_UNIT = 8
 """Up to so many samples a rank, bin packing under a level is a better start than differencing (measured)."""
 
-_FULL_EFFORT = 8
-"""How much more may be looked at where packs are over 99.9 % full: few exchanges are possible, each of a small gain."""
+_FULL_EFFORT, _FULL_CHECKS = 16, 7 << 23
+"""How much more is looked at where packs are over 99.9 % full, where few exchanges are possible, each of a small gain;
+and the most checks of such a step of up to 8,192 samples, some 150 ms."""
 
 _EXHAUSTIVE_SHARE, _FIRST_LOOK = 8, 16
 """Which part of the checks an exhaustive search may make in addition, and how much of it before kicks."""
@@ -178,18 +179,20 @@ class Portfolio:
         assert self.best is not None
         if not search.possible:
             return
-        left = checks
+        left, few_per_bin = checks, problem.num_samples <= _MOST_FOR_THREES * problem.num_bins
+        # Where packs are full kicks do little; the descents take it all.
+        share = DESCENT_SHARE if checks == self.checks else 2 if few_per_bin else 1
         starts = [self.best] if lpt is None or lpt == self.best else [lpt, self.best]
         for start in chain(starts, self._by_component()):
-            layout, used = search.improve(start, self.bound, checks // DESCENT_SHARE)
+            layout, used = search.improve(start, self.bound, checks // share)
             self._offer(layout)
             left -= used
             if left <= 0:
                 break
         if self._exhaust(_FIRST_LOOK):
             return
-        if self.score > self.enough and problem.num_samples <= _MOST_FOR_THREES * problem.num_bins:
-            layout, used = search.improve(self.best, self.enough, checks // DESCENT_SHARE, depth=3)
+        if self.score > self.enough and few_per_bin:
+            layout, used = search.improve(self.best, self.enough, checks // share, depth=3)
             self._offer(layout)
             left -= used
         exact = can_resplit(problem, self.score)
@@ -233,7 +236,10 @@ class Portfolio:
         if problem.capacity is None:
             return self.checks
         room, used = exact_sum(problem.capacities()), exact_sum(problem.tokens)
-        return self.checks * (_FULL_EFFORT if used > room - room // 1000 else 1)
+        if used <= room - room // 1000:
+            return self.checks
+        most = _FULL_CHECKS * max(1, problem.num_samples >> 13)
+        return max(self.checks, min(_FULL_EFFORT * self.checks, most))
 
     def _others(self) -> Iterator[Assignment | None]:
         """Every other solver, as far as each can keep the limits; none that goes by the order of the samples."""
