@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import sys
 import time
@@ -189,9 +190,7 @@ def main() -> int:
         print(f"no lengths in {DATA}: nothing to measure")
         return 0
     kept = speed()
-    try:
-        import ortools  # noqa: F401
-    except ImportError:
+    if importlib.util.find_spec("ortools") is None:
         print("without ortools there are no optima to compare with")
         return 0 if kept else 1
     names = ["openchat_v1", "wlbllm_docs"] if arguments.quick else list(CAPS)

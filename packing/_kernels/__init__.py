@@ -36,8 +36,9 @@ if backend == "compiled":
             f"the compiled kernels of packing cannot be loaded ({error}); {cure}, "
             "or set PACKING_KERNELS=reference to run the slow plain-Python twins"
         ) from error
-elif backend == "reference":  # for a type checker the same names twice, for whoever calls them one of the two
-    from packing._reference import (  # type: ignore[no-redef]
+elif backend == "reference":
+    # A type checker sees the names twice; whoever runs this gets one of the two.
+    from packing._reference import (  # type: ignore[no-redef]  # on purpose: the twins have the kernels' names
         branch,
         exact_fill,
         exchange,

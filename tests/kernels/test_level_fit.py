@@ -42,9 +42,10 @@ def plain(tokens, cost, levels, capacity=1 << 62, **changes):
 def cases(draw, simple: bool = False):
     ranks, bins_per_rank = draw(st.integers(1, 6)), draw(st.integers(1, 3))
     num_bins, count = ranks * bins_per_rank, draw(st.integers(1, 24))
-    column = lambda low, high, size=count: np.asarray(  # noqa: E731
-        draw(st.lists(st.integers(low, high), min_size=size, max_size=size)), np.int64
-    )
+
+    def column(low, high, size=count):
+        return np.asarray(draw(st.lists(st.integers(low, high), min_size=size, max_size=size)), np.int64)
+
     flag = st.just(False) if simple else st.booleans()
     largest = draw(st.sampled_from([0, 2, 30, 2**50]))
     tokens, cost = column(1, 12), column(0, largest)
