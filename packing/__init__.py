@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from packing._version import __version__
 
 if TYPE_CHECKING:
+    from packing.alignment import Alignment
     from packing.assignment import Assignment
     from packing.bins import PackedBins, pack
     from packing.errors import (
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
     from packing.problem import Problem
     from packing.records import PackingConstraints, SampleKey, SampleMetadata, WorkloadCost
     from packing.rounds import schedule_rounds
+    from packing.row_layout import RowLayout
 
 # Loaded on first use: importing the package costs next to nothing and pulls in neither pluggy nor any plugin.
 _HOME = {
+    "Alignment": "alignment",
     "AmbiguousNameError": "errors",
     "Assignment": "assignment",
     "AuditError": "errors",
@@ -43,6 +46,7 @@ _HOME = {
     "Planner": "planner",
     "PluginError": "errors",
     "Problem": "problem",
+    "RowLayout": "row_layout",
     "SampleKey": "records",
     "SampleMetadata": "records",
     "UnknownNameError": "errors",
@@ -54,6 +58,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Alignment",
     "AmbiguousNameError",
     "Assignment",
     "AuditError",
@@ -67,6 +72,7 @@ __all__ = [
     "Planner",
     "PluginError",
     "Problem",
+    "RowLayout",
     "SampleKey",
     "SampleMetadata",
     "UnknownNameError",

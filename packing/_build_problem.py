@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from packing._checks import LARGEST, Int64Array
+from packing import _checks
+from packing._checks import LARGEST, Int64Array, shown
 from packing._costs import estimated_costs, weighted_components
 from packing._fixed_point import finite, quantise_budget, quantise_components, quantise_costs
 from packing._samples import Batch
+from packing.alignment import Alignment
 from packing.assignment import Assignment
 from packing.audit import first_violation
 from packing.errors import ConfigError
@@ -19,7 +22,7 @@ from packing.problem import Problem
 if TYPE_CHECKING:
     from packing.planner import Planner
 
-__all__ = ["build_problem"]
+__all__ = ["build_problem", "checked_budgets"]
 
 
 def build_problem(planner: Planner, batch: Batch, reference: list[Int64Array] | None) -> Problem:
@@ -43,7 +46,7 @@ def build_problem(planner: Planner, batch: Batch, reference: list[Int64Array] | 
         fixed, pad_cost, exponent = quantise_costs(cost, planner._pad_table, bins)
         components = None
     footprints, budgets, budget_exponents = _budgets(planner, batch)
-    tokens = _aligned(batch.lengths, planner.alignment)
+    tokens = _aligned(batch.lengths, Alignment.of(planner.alignment))
     group, forbid = _labels(planner, batch, "group"), _labels(planner, batch, "forbid")
     problem = Problem(
         tokens=tokens[order],
@@ -82,13 +85,13 @@ def _bins_per_rank(planner: Planner, ranks: int, reference_count: int | None) ->
     return planner.local_batch_size if limited or planner.local_batch_size is not None else 1
 
 
-def _aligned(lengths: Int64Array, alignment: int) -> Int64Array:
-    if int(lengths.max()) > LARGEST - alignment:
+def _aligned(lengths: Int64Array, alignment: Alignment) -> Int64Array:
+    if int(lengths.max()) > LARGEST - alignment.segment:
         at = int(np.argmax(lengths))
         raise ConfigError(
             f"`samples` must hold lengths of at most 2**62 after `alignment`, but got {lengths[at]} at index {at}."
         )
-    return lengths if alignment == 1 else -(-lengths // alignment) * alignment
+    return alignment.aligned(lengths)
 
 
 def _budgets(planner: Planner, batch: Batch) -> tuple[Int64Array | None, Int64Array | None, tuple[int, ...]]:
@@ -146,3 +149,17 @@ def _with_reference(problem: Problem, bins: list[Int64Array], batch: Batch) -> P
     if wrong is not None:
         raise ConfigError(f"`reference_bins` must be a valid layout, but {wrong}.")
     return replace(problem, reference=layout)
+
+
+def checked_budgets(budgets: Any) -> Mapping[str, float] | None:
+    """The planner's setting `packing_budgets`, checked; a ConfigError for anything but names and limits."""
+    if budgets is None:
+        return None
+    if not isinstance(budgets, Mapping):
+        raise ConfigError(f"`packing_budgets` must be a mapping from names to limits, but got {shown(budgets)}.")
+    for name, limit in budgets.items():
+        if not isinstance(name, str):
+            raise ConfigError(f"`packing_budgets` must have names that are text, but got {shown(name)}.")
+        _checks.real(f"packing_budgets.{name}", limit)
+    # Sorted: two ranks that list the same budgets in another order must agree on the digest.
+    return {name: limit.item() if isinstance(limit, np.generic) else limit for name, limit in sorted(budgets.items())}

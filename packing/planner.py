@@ -17,7 +17,7 @@ import numpy.typing as npt
 from packing import _checks
 from packing._baseline import comparison, dealt_out
 from packing._blame import blamed_on
-from packing._build_problem import build_problem
+from packing._build_problem import build_problem, checked_budgets
 from packing._checks import Int64Array, shown
 from packing._explain import check_supported, no_candidate
 from packing._feasibility import check_feasible
@@ -26,6 +26,7 @@ from packing._padding import padding_table
 from packing._samples import Batch, read_reference, read_samples
 from packing._version import __version__
 from packing.algorithms.adapter import RecordAlgorithm, RecordStep, adapted
+from packing.alignment import Alignment
 from packing.assignment import Assignment
 from packing.audit import audit, check_unchanged, inputs_of
 from packing.bounds import lower_bound
@@ -64,7 +65,8 @@ class Planner:
         packing_budgets: further hard caps per row: name -> limit. The use of each sample is the column of that name,
             or the record's `packing_costs[name]`.
         window: W, rounds that are planned together.
-        alignment: lengths count against `seq_len` rounded up to a multiple of it.
+        alignment: lengths count against `seq_len` rounded up to a multiple of it; also {"segment": s, "row": r}, where
+            `seq_len` must be a multiple of r (see `packing.alignment.Alignment`).
         max_items: most samples in one row.
         equal_count: every rank gets the same number of samples.
         group: name of a column or feature; samples with one value stay together in one row ("bin") or on one rank, as
@@ -89,7 +91,7 @@ class Planner:
     oversized_policy: str = "error"
     packing_budgets: Mapping[str, float] | None = None
     window: int = 1
-    alignment: int = 1
+    alignment: int | Mapping[str, int] | Alignment = 1
     max_items: int | None = None
     equal_count: bool = False
     group: str | None = None
@@ -106,10 +108,14 @@ class Planner:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        for name in ("data_parallel_size", "window", "alignment"):
+        for name in ("data_parallel_size", "window"):
             put(self, name, _checks.integer(name, getattr(self, name), minimum=1, maximum=_checks.LARGEST))
         for name in ("seq_len", "local_batch_size", "max_items"):
             put(self, name, _checks.optional_integer(name, getattr(self, name), minimum=1, maximum=_checks.LARGEST))
+        alignment = Alignment.of(self.alignment)
+        put(self, "alignment", alignment.segment if alignment.row == 1 else alignment)
+        if self.seq_len is not None:
+            alignment.check_row_length("seq_len", self.seq_len)
         put(self, "min_balance_gain", _checks.fraction("min_balance_gain", self.min_balance_gain))
         _checks.one_of("oversized_policy", self.oversized_policy, ("error", "single"))
         _checks.one_of("group_scope", self.group_scope, ("bin", "rank"))
@@ -119,7 +125,7 @@ class Planner:
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
                 raise ConfigError(f"`{name}` must be the name of a column, but got {shown(value)}.")
-        put(self, "packing_budgets", _checked_budgets(self.packing_budgets))
+        put(self, "packing_budgets", checked_budgets(self.packing_budgets))
         resolved = adapted(resolve_algorithm(self.algorithm))
         put(self, "_algorithm", resolved)
         put(self, "_estimator", _resolve_estimator(self.estimator))
@@ -218,6 +224,8 @@ class Planner:
         settings = {
             one.name: getattr(self, one.name) for one in fields(self) if one.init and one.name not in hashed_apart
         }
+        if isinstance(self.alignment, Alignment):
+            settings["alignment"] = [self.alignment.segment, self.alignment.row]
         budgets = None if self.packing_budgets is None else sorted(self.packing_budgets.items())
         pad = self._pad_table
         identity = [
@@ -316,19 +324,6 @@ def _bounded_score(problem: Problem, layout: Assignment) -> int:
 def _frozen(array: Any) -> Any:
     array.flags.writeable = False
     return array
-
-
-def _checked_budgets(budgets: Any) -> Mapping[str, float] | None:
-    if budgets is None:
-        return None
-    if not isinstance(budgets, Mapping):
-        raise ConfigError(f"`packing_budgets` must be a mapping from names to limits, but got {shown(budgets)}.")
-    for name, limit in budgets.items():
-        if not isinstance(name, str):
-            raise ConfigError(f"`packing_budgets` must have names that are text, but got {shown(name)}.")
-        _checks.real(f"packing_budgets.{name}", limit)
-    # Sorted: two ranks that list the same budgets in another order must agree on the digest.
-    return {name: limit.item() if isinstance(limit, np.generic) else limit for name, limit in sorted(budgets.items())}
 
 
 def _resolve_estimator(config: Any) -> Resolved | None:
