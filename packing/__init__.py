@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         UnknownNameError,
         UnsupportedProblemError,
     )
+    from packing.loss_weights import LossWeights, loss_weights
     from packing.partition import karmarkar_karp
     from packing.plan import Plan
     from packing.planner import Planner
@@ -38,6 +39,7 @@ _HOME = {
     "AuditError": "errors",
     "ConfigError": "errors",
     "InfeasibleError": "errors",
+    "LossWeights": "loss_weights",
     "NoCandidateError": "errors",
     "PackedBins": "bins",
     "PackingConstraints": "records",
@@ -53,6 +55,7 @@ _HOME = {
     "UnsupportedProblemError": "errors",
     "WorkloadCost": "records",
     "karmarkar_karp": "partition",
+    "loss_weights": "loss_weights",
     "pack": "bins",
     "schedule_rounds": "rounds",
 }
@@ -64,6 +67,7 @@ __all__ = [
     "AuditError",
     "ConfigError",
     "InfeasibleError",
+    "LossWeights",
     "NoCandidateError",
     "PackedBins",
     "PackingConstraints",
@@ -80,6 +84,7 @@ __all__ = [
     "WorkloadCost",
     "__version__",
     "karmarkar_karp",
+    "loss_weights",
     "pack",
     "schedule_rounds",
 ]
