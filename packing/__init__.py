@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from packing.records import PackingConstraints, SampleKey, SampleMetadata, WorkloadCost
     from packing.rounds import schedule_rounds
     from packing.row_layout import RowLayout
+    from packing.sequences import Sequences
 
 # Loaded on first use: importing the package costs next to nothing and pulls in neither pluggy nor any plugin.
 _HOME = {
@@ -49,6 +50,7 @@ _HOME = {
     "RowLayout": "row_layout",
     "SampleKey": "records",
     "SampleMetadata": "records",
+    "Sequences": "sequences",
     "UnknownNameError": "errors",
     "UnsupportedProblemError": "errors",
     "WorkloadCost": "records",
@@ -75,6 +77,7 @@ __all__ = [
     "RowLayout",
     "SampleKey",
     "SampleMetadata",
+    "Sequences",
     "UnknownNameError",
     "UnsupportedProblemError",
     "WorkloadCost",
