@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from packing.records import PackingConstraints, SampleKey, SampleMetadata, WorkloadCost
     from packing.rounds import schedule_rounds
     from packing.row_layout import RowLayout
+    from packing.sequences import Sequences
 
 # Loaded on first use: importing the package costs next to nothing and pulls in neither pluggy nor any plugin.
 _HOME = {
@@ -51,6 +52,7 @@ _HOME = {
     "RowLayout": "row_layout",
     "SampleKey": "records",
     "SampleMetadata": "records",
+    "Sequences": "sequences",
     "UnknownNameError": "errors",
     "UnsupportedProblemError": "errors",
     "WorkloadCost": "records",
@@ -79,6 +81,7 @@ __all__ = [
     "RowLayout",
     "SampleKey",
     "SampleMetadata",
+    "Sequences",
     "UnknownNameError",
     "UnsupportedProblemError",
     "WorkloadCost",
