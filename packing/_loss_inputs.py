@@ -12,6 +12,7 @@ from packing import _checks
 from packing._checks import Int64Array, shown
 from packing.errors import ConfigError
 from packing.row_layout import RowLayout
+from packing.sequences import Sequences
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -22,9 +23,13 @@ def read_mask(layout: RowLayout, loss_mask: Any, offsets: Any) -> tuple[BoolArra
     Raises:
         ConfigError: no mask of the N sequences, or a segment of the layout ends beyond it.
     """
-    if offsets is None:
+    if isinstance(loss_mask, Sequences):
+        if offsets is not None:
+            raise ConfigError(f"`offsets` must be None beside a `Sequences`, but got {shown(offsets)}.")
+        mask, ends = loss_mask.loss_mask, loss_mask.offsets
+    elif offsets is None:
         if not isinstance(loss_mask, Sequence) or isinstance(loss_mask, (str, bytes)):
-            kinds = "a list of one mask per sequence, or a flat array with `offsets`"
+            kinds = "a `Sequences`, a list of one mask per sequence, or a flat array with `offsets`"
             raise ConfigError(f"`loss_mask` must be {kinds}, but got {shown(loss_mask)}.")
         masks = [_bools(f"loss_mask[{index}]", one) for index, one in enumerate(loss_mask)]
         ends = np.cumsum([0, *(one.size for one in masks)], dtype=np.int64)

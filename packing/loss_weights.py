@@ -237,8 +237,8 @@ def loss_weights(
 
     Args:
         layout: all rows of the step.
-        loss_mask: which tokens count: a list of N one-dimensional arrays, one per sequence; or one flat array of all
-            tokens with `offsets`. Bools, or numbers that are 0 or 1.
+        loss_mask: which tokens count: a `Sequences`, whose own mask is taken; a list of N one-dimensional masks; or one
+            flat mask of all tokens with `offsets`. Masks hold bools, or numbers that are 0 or 1.
         offsets: int[N+1] ascending from 0; sequence i has the tokens `offsets[i]:offsets[i + 1]` of a flat mask.
         reduction: "token", "sequence", "prompt" or "group".
         labels: where the loss of predicting a token is computed: at its own column ("unshifted", as where the model

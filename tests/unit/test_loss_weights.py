@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packing import ConfigError, Planner, RowLayout, loss_weights
+from packing import ConfigError, Planner, RowLayout, Sequences, loss_weights
 
 REDUCTIONS = ("token", "sequence", "prompt", "group")
 
@@ -338,13 +338,19 @@ def test_masks_of_any_kind():
     for mask in (flat, flat.astype(np.uint8), flat.tolist(), wide[:, 0]):
         got = loss_weights(layout, mask, offsets=[0, 4, 7, 9])
         np.testing.assert_array_equal(got.token_weights(), wanted)
+    sequences = Sequences.of([{"input_ids": range(len(m)), "loss_mask": m} for m in MASKS])
+    np.testing.assert_array_equal(loss_weights(layout, sequences).token_weights(), wanted)
+    with pytest.raises(ConfigError, match=r"^`offsets` must be None beside a `Sequences`, but got \[0\]\.$"):
+        loss_weights(layout, sequences, offsets=[0])
     assert flat.tolist() == [0, 1, 1, 1, 1, 1, 0, 0, 1]
 
 
 BAD = [
-    ({"loss_mask": np.ones(9)}, "`loss_mask` must be a list of one mask per sequence, or a flat array with `offsets`"),
-    ({"loss_mask": None}, "`loss_mask` must be a list of one mask per sequence, or a flat array with `offsets`, but"),
-    ({"loss_mask": "abc"}, "`loss_mask` must be a list of one mask per sequence"),
+    ({"loss_mask": np.ones(2)},
+     "`loss_mask` must be a `Sequences`, a list of one mask per sequence, or a flat array with `offsets`, but got "
+     "array([1., 1.])."),
+    ({"loss_mask": None}, "`loss_mask` must be a `Sequences`, a list of one mask per sequence, or a flat"),
+    ({"loss_mask": "abc"}, "`loss_mask` must be a `Sequences`, a list of one mask per sequence"),
     ({"loss_mask": MASKS[:2]}, "`loss_mask` must have the 3 sequences of `layout`, but has 2."),
     ({"loss_mask": [[1] * 4, [1] * 2, [1] * 2]},
      "`loss_mask` must have the 3 tokens that `layout` holds of sequence 1, but has 2."),
