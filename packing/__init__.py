@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         UnknownNameError,
         UnsupportedProblemError,
     )
+    from packing.loss_weights import LossWeights, loss_weights
     from packing.partition import karmarkar_karp
     from packing.plan import Plan
     from packing.planner import Planner
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from packing.records import PackingConstraints, SampleKey, SampleMetadata, WorkloadCost
     from packing.rounds import schedule_rounds
     from packing.row_layout import RowLayout
+    from packing.sequences import Sequences
 
 # Loaded on first use: importing the package costs next to nothing and pulls in neither pluggy nor any plugin.
 _HOME = {
@@ -38,6 +40,7 @@ _HOME = {
     "AuditError": "errors",
     "ConfigError": "errors",
     "InfeasibleError": "errors",
+    "LossWeights": "loss_weights",
     "NoCandidateError": "errors",
     "PackedBins": "bins",
     "PackingConstraints": "records",
@@ -49,10 +52,12 @@ _HOME = {
     "RowLayout": "row_layout",
     "SampleKey": "records",
     "SampleMetadata": "records",
+    "Sequences": "sequences",
     "UnknownNameError": "errors",
     "UnsupportedProblemError": "errors",
     "WorkloadCost": "records",
     "karmarkar_karp": "partition",
+    "loss_weights": "loss_weights",
     "pack": "bins",
     "schedule_rounds": "rounds",
 }
@@ -64,6 +69,7 @@ __all__ = [
     "AuditError",
     "ConfigError",
     "InfeasibleError",
+    "LossWeights",
     "NoCandidateError",
     "PackedBins",
     "PackingConstraints",
@@ -75,11 +81,13 @@ __all__ = [
     "RowLayout",
     "SampleKey",
     "SampleMetadata",
+    "Sequences",
     "UnknownNameError",
     "UnsupportedProblemError",
     "WorkloadCost",
     "__version__",
     "karmarkar_karp",
+    "loss_weights",
     "pack",
     "schedule_rounds",
 ]
