@@ -71,6 +71,7 @@ __all__ = [
     "AmbiguousNameError",
     "Assignment",
     "AuditError",
+    "BalancedPacks",
     "ConfigError",
     "InfeasibleError",
     "LossWeights",

@@ -88,25 +88,44 @@ def test_the_order_of_the_sequences_plays_no_part(case):
     assert one == other
 
 
+def first_fit_decreasing(lengths, budget, options) -> int:
+    """Rows that plain first-fit decreasing needs under every limit; groups are placed as one."""
+    aligned = Alignment.of(options["alignment"]).aligned(np.asarray(lengths, np.int64))
+    labels = options.get("group", [None] * len(lengths))
+    wholes: dict = {}
+    for index, label in enumerate(labels):
+        wholes.setdefault(index if label in (None, -1) else ("group", label), []).append(index)
+    kinds = list(zip(*(options[name] for name in ("versions", "forbid") if name in options), strict=True))
+    rows: list = []  # [room, segments left, kind]
+    for members in sorted(wholes.values(), key=lambda members: -aligned[members].sum()):
+        tokens, kind = aligned[members].sum(), kinds[members[0]] if kinds else None
+        for row in rows:
+            if row[0] >= tokens and row[1] >= len(members) and row[2] == kind:
+                break
+        else:
+            row = [budget, options.get("max_segments_per_row", len(lengths)), kind]
+            rows.append(row)
+        row[0] -= tokens
+        row[1] -= len(members)
+    return len(rows)
+
+
+@given(batches())
+@settings(max_examples=80, deadline=None, derandomize=True)  # ties may be taken in another order
+def test_never_more_rows_than_first_fit_decreasing_under_all_limits(case):
+    lengths, num_packs, budget, options = case
+    packs = balanced_pack(lengths, num_packs, budget, **options)
+    needed = max(1, first_fit_decreasing(lengths, budget, options))
+    assert packs.num_rows <= -(-needed // num_packs) * num_packs
+
+
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(1, 8))
-@settings(max_examples=100, deadline=None)
-def test_never_more_rows_than_first_fit_decreasing(lengths, num_packs):
+@settings(max_examples=60, deadline=None)
+def test_the_search_starts_at_the_smallest_multiple_that_can_fit(lengths, num_packs):
     packs = balanced_pack(lengths, num_packs, 60)
-    decreasing = pack(lengths, 60, algorithm="first_fit_decreasing").num_bins
-    assert packs.num_rows <= -(-decreasing // num_packs) * num_packs
-
-
-def test_first_fit_decreasing_is_met_where_best_fit_decreasing_needs_more_rows():
-    # Equal counts but for these: found by trying; best-fit decreasing needs one bin more.
-    rng = np.random.default_rng(0)
-    met = 0
-    for _ in range(1500):
-        lengths = rng.integers(1, 60, 20)
-        first = pack(lengths, 100, algorithm="first_fit_decreasing").num_bins
-        if pack(lengths, 100, algorithm="best_fit_decreasing").num_bins > first:
-            met += 1
-            assert balanced_pack(lengths, 1, 100).num_rows <= first
-    assert met
+    fewest = pack(lengths, 60, algorithm="exact_fill", effort="fast")
+    assert packs.num_rows <= -(-fewest.num_bins // num_packs) * num_packs
+    assert packs.num_rows >= -(-fewest.lower_bound // num_packs) * num_packs
 
 
 @pytest.mark.parametrize("name", ["servegen_r1", "math_cot_rollouts", "wlbllm_docs"])
@@ -172,7 +191,7 @@ def test_another_algorithm_and_what_it_cannot_keep():
 
 def test_a_version_is_a_row_of_its_own_even_when_it_is_none():
     packs = balanced_pack([3, 3, 3, 3], 2, 12, versions=[1, None, 1, None])
-    assert packs.to_lists() == [[0, 2], [1, 3]]
+    assert sorted(packs.to_lists()) == [[0, 2], [1, 3]]
 
 
 def test_the_arguments_are_not_changed_and_the_answer_is_the_same_again():
@@ -190,7 +209,7 @@ REFUSED = [
     ({"max_segments_per_row": 0}, "`max_segments_per_row` must be a positive integer, but got 0."),
     ({"alignment": {"row": 16}}, "`max_token_budget` must be a multiple of the row alignment 16, but got 10."),
     ({"costs": [1]}, "`costs` must be one number for each of the 2 samples, but got shape (1,)."),
-    ({"costs": [1, float("nan")]}, "`costs` must hold finite numbers, but got nan at index 1."),
+    ({"costs": [1, float("nan")]}, "`costs` must be finite and non-negative, but got nan at index 1."),
     ({"versions": [1]}, "`versions` must have a value for each of the 2 sequences, but got 1."),
     ({"versions": [1, "a"]}, "`versions` must hold sortable values of one type, but got [1, 'a']."),
     ({"forbid": 3}, "`forbid` must have a value for each sequence, but got 3."),
