@@ -63,13 +63,13 @@ class RowSearch:
 
     Attributes:
         planner: cap, alignment, algorithm, most items in a row, oversized policy; its ranks and labels are set here.
-        fallback: the same with the algorithm `auto`, for where the planner's own finds no layout; the planner itself
-            where that is its algorithm.
+        fallback: the same with the algorithm `auto`; the planner itself where that is its algorithm.
         first_fit: rows by first fit in the order of the items instead of by the planner's algorithm.
         num_packs: the number of rows is a multiple of it.
         ranks: the rows of a rank are balanced together; None: every row by itself.
         group_scope: "bin" or "rank".
-        plain: the planner's algorithm is left out where other limits than the cap apply, instead of an error.
+        lenient: the fallback stands in where the planner's algorithm finds no layout or does not know a limit; else the
+            number of rows grows until it finds one, and a limit it does not know is an error.
     """
 
     planner: Planner
@@ -78,7 +78,7 @@ class RowSearch:
     first_fit: bool = False
     ranks: int | None = None
     group_scope: str = "bin"
-    plain: bool = False
+    lenient: bool = False
 
     def search(self, items: RowItems, lengths: Int64Array, costs: npt.NDArray[Any]) -> FoundRows:
         """The rows.
@@ -89,7 +89,8 @@ class RowSearch:
             costs: [P], int64 or float64, their work.
 
         Raises:
-            NoCandidateError: with groups on ranks, no layout was found up to rows for every item.
+            NoCandidateError: no layout was found with any number of rows; never by `auto`, except with groups on ranks.
+            UnsupportedProblemError: the algorithm does not know a limit.
         """
         if items.tokens.size == 0:
             return FoundRows([np.empty(0, np.int64)] * self.num_packs, np.zeros(self.num_packs), None)
@@ -127,11 +128,13 @@ class RowSearch:
         for num_rows in range(fewest, most, self.num_packs):
             yield num_rows, None, order
         yield most, known, order
+        last = most
         if items.groups is not None and self.group_scope == "rank":
-            # A rank may need more rows than all rows need; with one for each item of it nothing can be in the way.
-            for num_rows in range(most + self.num_packs, self._multiple(items.tokens.size * self.num_packs) + 1):
-                if num_rows % self.num_packs == 0:
-                    yield num_rows, None, order
+            last = self._multiple(items.tokens.size * self.num_packs)  # enough rows on each rank for every item
+        elif self.planner is not self.fallback and not self.lenient:
+            last = self._multiple(wholes.tokens.size)
+        for num_rows in range(most + self.num_packs, last + 1, self.num_packs):
+            yield num_rows, None, order
 
     def _planned(
         self,
@@ -197,10 +200,8 @@ class RowSearch:
         if self.planner is not self.fallback:
             try:
                 return dataclasses.replace(self.planner, **settings).plan(columns)
-            except NoCandidateError:
-                pass
-            except UnsupportedProblemError:
-                if not self.plain:
+            except (NoCandidateError, UnsupportedProblemError):
+                if not self.lenient:
                     raise
         num_items = columns["length"].size
         if self.fallback.algorithm != "auto" or num_items > _MOST_ITEMS:

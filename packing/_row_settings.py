@@ -31,7 +31,7 @@ def row_search(
     ranks: int | None = None,
     group_scope: str = "bin",
     oversized: str = "error",
-    plain: bool = False,
+    lenient: bool = False,
 ) -> RowSearch:
     """The search with these settings, named as `balanced_pack` and `pack_sequences` name them.
 
@@ -53,7 +53,7 @@ def row_search(
     }
     planner = Planner(algorithm="none" if first_fit else algorithm, **settings)
     fallback = planner if planner._algorithm.name == "auto" else Planner(algorithm="auto", **settings)
-    return RowSearch(planner, fallback, num_packs, first_fit, ranks, group_scope, plain)
+    return RowSearch(planner, fallback, num_packs, first_fit, ranks, group_scope, lenient)
 
 
 class CostModel:
