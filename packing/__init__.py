@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         UnknownNameError,
         UnsupportedProblemError,
     )
+    from packing.materialization import materialize
+    from packing.packed_rows import PackedRows
     from packing.partition import karmarkar_karp
     from packing.plan import Plan
     from packing.planner import Planner
@@ -41,6 +43,7 @@ _HOME = {
     "InfeasibleError": "errors",
     "NoCandidateError": "errors",
     "PackedBins": "bins",
+    "PackedRows": "packed_rows",
     "PackingConstraints": "records",
     "PackingError": "errors",
     "Plan": "plan",
@@ -55,6 +58,7 @@ _HOME = {
     "UnsupportedProblemError": "errors",
     "WorkloadCost": "records",
     "karmarkar_karp": "partition",
+    "materialize": "materialization",
     "pack": "bins",
     "schedule_rounds": "rounds",
 }
@@ -68,6 +72,7 @@ __all__ = [
     "InfeasibleError",
     "NoCandidateError",
     "PackedBins",
+    "PackedRows",
     "PackingConstraints",
     "PackingError",
     "Plan",
@@ -83,6 +88,7 @@ __all__ = [
     "WorkloadCost",
     "__version__",
     "karmarkar_karp",
+    "materialize",
     "pack",
     "schedule_rounds",
 ]
