@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         UnknownNameError,
         UnsupportedProblemError,
     )
-    from packing.loss_weights import LossWeights, loss_weights
+    from packing.loss_weighting import LossWeights, loss_weights
     from packing.partition import karmarkar_karp
     from packing.plan import Plan
     from packing.planner import Planner
@@ -40,7 +40,7 @@ _HOME = {
     "AuditError": "errors",
     "ConfigError": "errors",
     "InfeasibleError": "errors",
-    "LossWeights": "loss_weights",
+    "LossWeights": "loss_weighting",
     "NoCandidateError": "errors",
     "PackedBins": "bins",
     "PackingConstraints": "records",
@@ -57,7 +57,7 @@ _HOME = {
     "UnsupportedProblemError": "errors",
     "WorkloadCost": "records",
     "karmarkar_karp": "partition",
-    "loss_weights": "loss_weights",
+    "loss_weights": "loss_weighting",
     "pack": "bins",
     "schedule_rounds": "rounds",
 }
