@@ -10,6 +10,7 @@ from packing._version import __version__
 if TYPE_CHECKING:
     from packing.alignment import Alignment
     from packing.assignment import Assignment
+    from packing.balanced_packs import BalancedPacks, balanced_pack, group_by_version
     from packing.bins import PackedBins, pack
     from packing.errors import (
         AmbiguousNameError,
@@ -38,6 +39,7 @@ _HOME = {
     "AmbiguousNameError": "errors",
     "Assignment": "assignment",
     "AuditError": "errors",
+    "BalancedPacks": "balanced_packs",
     "ConfigError": "errors",
     "InfeasibleError": "errors",
     "LossWeights": "loss_weighting",
@@ -56,6 +58,8 @@ _HOME = {
     "UnknownNameError": "errors",
     "UnsupportedProblemError": "errors",
     "WorkloadCost": "records",
+    "balanced_pack": "balanced_packs",
+    "group_by_version": "balanced_packs",
     "karmarkar_karp": "partition",
     "loss_weights": "loss_weighting",
     "pack": "bins",
@@ -67,6 +71,7 @@ __all__ = [
     "AmbiguousNameError",
     "Assignment",
     "AuditError",
+    "BalancedPacks",
     "ConfigError",
     "InfeasibleError",
     "LossWeights",
@@ -86,6 +91,8 @@ __all__ = [
     "UnsupportedProblemError",
     "WorkloadCost",
     "__version__",
+    "balanced_pack",
+    "group_by_version",
     "karmarkar_karp",
     "loss_weights",
     "pack",
