@@ -10,6 +10,7 @@ from packing._version import __version__
 if TYPE_CHECKING:
     from packing.alignment import Alignment
     from packing.assignment import Assignment
+    from packing.balanced_packs import BalancedPacks, balanced_pack, group_by_version
     from packing.bins import PackedBins, pack
     from packing.errors import (
         AmbiguousNameError,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         UnknownNameError,
         UnsupportedProblemError,
     )
+    from packing.loss_weighting import LossWeights, loss_weights
     from packing.materialization import materialize
     from packing.packed_rows import PackedRows
     from packing.partition import karmarkar_karp
@@ -39,8 +41,10 @@ _HOME = {
     "AmbiguousNameError": "errors",
     "Assignment": "assignment",
     "AuditError": "errors",
+    "BalancedPacks": "balanced_packs",
     "ConfigError": "errors",
     "InfeasibleError": "errors",
+    "LossWeights": "loss_weighting",
     "NoCandidateError": "errors",
     "PackedBins": "bins",
     "PackedRows": "packed_rows",
@@ -57,7 +61,10 @@ _HOME = {
     "UnknownNameError": "errors",
     "UnsupportedProblemError": "errors",
     "WorkloadCost": "records",
+    "balanced_pack": "balanced_packs",
+    "group_by_version": "balanced_packs",
     "karmarkar_karp": "partition",
+    "loss_weights": "loss_weighting",
     "materialize": "materialization",
     "pack": "bins",
     "schedule_rounds": "rounds",
@@ -68,8 +75,10 @@ __all__ = [
     "AmbiguousNameError",
     "Assignment",
     "AuditError",
+    "BalancedPacks",
     "ConfigError",
     "InfeasibleError",
+    "LossWeights",
     "NoCandidateError",
     "PackedBins",
     "PackedRows",
@@ -87,7 +96,10 @@ __all__ = [
     "UnsupportedProblemError",
     "WorkloadCost",
     "__version__",
+    "balanced_pack",
+    "group_by_version",
     "karmarkar_karp",
+    "loss_weights",
     "materialize",
     "pack",
     "schedule_rounds",
