@@ -23,7 +23,9 @@ if TYPE_CHECKING:
         UnknownNameError,
         UnsupportedProblemError,
     )
-    from packing.loss_weights import LossWeights, loss_weights
+    from packing.loss_weighting import LossWeights, loss_weights
+    from packing.materialization import materialize
+    from packing.packed_rows import PackedRows
     from packing.partition import karmarkar_karp
     from packing.plan import Plan
     from packing.planner import Planner
@@ -42,9 +44,10 @@ _HOME = {
     "BalancedPacks": "balanced_packs",
     "ConfigError": "errors",
     "InfeasibleError": "errors",
-    "LossWeights": "loss_weights",
+    "LossWeights": "loss_weighting",
     "NoCandidateError": "errors",
     "PackedBins": "bins",
+    "PackedRows": "packed_rows",
     "PackingConstraints": "records",
     "PackingError": "errors",
     "Plan": "plan",
@@ -61,7 +64,8 @@ _HOME = {
     "balanced_pack": "balanced_packs",
     "group_by_version": "balanced_packs",
     "karmarkar_karp": "partition",
-    "loss_weights": "loss_weights",
+    "loss_weights": "loss_weighting",
+    "materialize": "materialization",
     "pack": "bins",
     "schedule_rounds": "rounds",
 }
@@ -77,6 +81,7 @@ __all__ = [
     "LossWeights",
     "NoCandidateError",
     "PackedBins",
+    "PackedRows",
     "PackingConstraints",
     "PackingError",
     "Plan",
@@ -95,6 +100,7 @@ __all__ = [
     "group_by_version",
     "karmarkar_karp",
     "loss_weights",
+    "materialize",
     "pack",
     "schedule_rounds",
 ]

@@ -172,8 +172,8 @@ class Sequences:
 
 
 def _read_only(array: AnyArray) -> AnyArray:
-    """The array itself behind a C-contiguous view that refuses changes; a copy only where it is not contiguous."""
-    view = np.ascontiguousarray(array).view()
+    """The array itself behind a view that refuses changes; a copy only where it is not contiguous and aligned."""
+    view = np.require(array, requirements=["C", "A"]).view()
     view.flags.writeable = False
     return view
 

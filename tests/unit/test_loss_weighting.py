@@ -163,6 +163,17 @@ def test_rows_selected_in_any_order_keep_their_weights(reduction):
     np.testing.assert_array_equal(flat, whole.token_weights("flat"))
 
 
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_ranks_that_know_only_their_own_rows_add_their_denominators_up(reduction):
+    layout = RowLayout.from_bins([3, 4, 5, 6, 2], [[0, 4], [1], [2], [3]])
+    masks = [np.arange(n) % 3 > 0 for n in (3, 4, 5, 6, 2)]
+    labels = labels_of(reduction, list("aabba"))  # no prompt or group lies on two ranks
+    whole = loss_weights(layout, masks, reduction=reduction, data_parallel_size=2, **labels)
+    own = [loss_weights(layout.select(rows), masks, reduction=reduction, **labels) for rows in ([0, 1], [2, 3])]
+    assert sum(weights.denominator for weights in own) == whole.denominator
+    np.testing.assert_array_equal(np.concatenate([one.token_weights() for one in own]), whole.token_weights())
+
+
 def test_a_plan_is_rank_major():
     rng = np.random.default_rng(5)
     lengths = rng.integers(2, 30, 40)

@@ -233,7 +233,9 @@ def loss_weights(
     in the denominator either. Where nothing is counted, all weights and the denominator are 0.
 
     n and the denominators are whole numbers over the whole `layout`, which is that of all ranks and micro-batches of
-    one optimizer step. A rank that holds only its own rows takes them by `LossWeights.rank`.
+    one optimizer step. A rank that holds only its own rows takes them by `LossWeights.rank`. Where the masks of other
+    ranks are not known, make the weights from the rank's own rows and add the `denominator` up over the ranks: that is
+    the step's where no sequence, prompt or group lies on two ranks; `scale()` is then their number over that sum.
 
     Args:
         layout: all rows of the step.
