@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from packing.loss_weighting import LossWeights, loss_weights
     from packing.materialization import materialize
+    from packing.packed_batch import PackedBatch
     from packing.packed_rows import PackedRows
     from packing.partition import karmarkar_karp
     from packing.plan import Plan
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from packing.records import PackingConstraints, SampleKey, SampleMetadata, WorkloadCost
     from packing.rounds import schedule_rounds
     from packing.row_layout import RowLayout
+    from packing.sequence_packing import pack_sequences
     from packing.sequences import Sequences
 
 # Loaded on first use: importing the package costs next to nothing and pulls in neither pluggy nor any plugin.
@@ -46,6 +48,7 @@ _HOME = {
     "InfeasibleError": "errors",
     "LossWeights": "loss_weighting",
     "NoCandidateError": "errors",
+    "PackedBatch": "packed_batch",
     "PackedBins": "bins",
     "PackedRows": "packed_rows",
     "PackingConstraints": "records",
@@ -67,6 +70,7 @@ _HOME = {
     "loss_weights": "loss_weighting",
     "materialize": "materialization",
     "pack": "bins",
+    "pack_sequences": "sequence_packing",
     "schedule_rounds": "rounds",
 }
 
@@ -80,6 +84,7 @@ __all__ = [
     "InfeasibleError",
     "LossWeights",
     "NoCandidateError",
+    "PackedBatch",
     "PackedBins",
     "PackedRows",
     "PackingConstraints",
@@ -102,6 +107,7 @@ __all__ = [
     "loss_weights",
     "materialize",
     "pack",
+    "pack_sequences",
     "schedule_rounds",
 ]
 

@@ -64,7 +64,8 @@ class RowSearch:
     Attributes:
         planner: cap, alignment, algorithm, most items in a row, oversized policy; its ranks and labels are set here.
         fallback: the same with the algorithm `auto`; the planner itself where that is its algorithm.
-        first_fit: rows by first fit in the order of the items instead of by the planner's algorithm.
+        first_fit: rows by first fit in the order of the items, which the planner's algorithm leaves as they are; with
+            groups on ranks by the fallback.
         num_packs: the number of rows is a multiple of it.
         ranks: the rows of a rank are balanced together; None: every row by itself.
         group_scope: "bin" or "rank".
@@ -114,7 +115,8 @@ class RowSearch:
         order = by_index if self.first_fit else np.argsort(-wholes.tokens, kind="stable")
         known = wholes.first_fit(order, capacity, max_items)
         most = self._multiple(int(known.max()) + 1)
-        if self.first_fit:
+        on_ranks = items.groups is not None and self.group_scope == "rank"
+        if self.first_fit and not on_ranks:
             yield most, known, order
             return
         fewest = self._multiple(self._bound(wholes))
@@ -129,9 +131,9 @@ class RowSearch:
             yield num_rows, None, order
         yield most, known, order
         last = most
-        if items.groups is not None and self.group_scope == "rank":
+        if on_ranks:
             last = self._multiple(items.tokens.size * self.num_packs)  # enough rows on each rank for every item
-        elif self.planner is not self.fallback and not self.lenient:
+        elif self.planner is not self.fallback and not self.lenient and not self.first_fit:
             last = self._multiple(wholes.tokens.size)
         for num_rows in range(most + self.num_packs, last + 1, self.num_packs):
             yield num_rows, None, order
@@ -195,9 +197,9 @@ class RowSearch:
         return [bins[at] for at in np.arange(len(bins)).reshape(-1, ranks).T.reshape(-1)]
 
     def _plan(self, columns: dict[str, Any], settings: dict[str, Any], reference: Sequence[Any] | None) -> Plan:
-        if self.first_fit:
+        if self.first_fit and reference is not None:
             return dataclasses.replace(self.planner, **settings).plan(columns, reference)
-        if self.planner is not self.fallback:
+        if self.planner is not self.fallback and not self.first_fit:
             try:
                 return dataclasses.replace(self.planner, **settings).plan(columns)
             except (NoCandidateError, UnsupportedProblemError):

@@ -15,6 +15,7 @@ from packing._row_items import RowItems
 from packing._row_search import RowSearch
 from packing._samples import read_samples
 from packing.alignment import Alignment
+from packing.errors import ConfigError
 from packing.planner import Planner
 
 __all__ = ["CostModel", "canonical_order", "combined_labels", "row_search"]
@@ -42,6 +43,10 @@ def row_search(
     budget = _checks.integer("max_token_budget", max_token_budget, minimum=1, maximum=2**40)
     alignment = Alignment.of(alignment)
     alignment.check_row_length("max_token_budget", budget)
+    if alignment.segment > budget:
+        raise ConfigError(
+            f"`max_token_budget` must be at least the segment alignment {alignment.segment}, but got {budget}."
+        )
     settings: dict[str, Any] = {
         "data_parallel_size": num_packs,
         "seq_len": budget,

@@ -157,14 +157,11 @@ def _joined(parts: list[tuple[int, Sequences]] | list[Any]) -> Sequences:
         return one
     at, first = parts[0]
     for other_at, other in parts[1:]:
-        for kind, names, others in (
-            ("features", first.features, other.features),
-            ("values", first.values, other.values),
-        ):
-            if names.keys() != others.keys():
+        for kind in ("features", "values"):
+            names, others = sorted(getattr(first, kind)), sorted(getattr(other, kind))
+            if names != others:
                 raise ConfigError(
-                    f"the {kind} of batches {at} and {other_at} must have the same names, but got {sorted(names)} and "
-                    f"{sorted(others)}."
+                    f"batches {at} and {other_at} of an update must have the same {kind}, but got {names} and {others}."
                 )
         for name, feature in first.features.items():
             form, other_form = ((one.dtype, one.shape[:-1]) for one in (feature, other.features[name]))

@@ -114,7 +114,10 @@ class PackedBatch:
     def _materialized(self, layout: RowLayout, **options: Any) -> PackedRows:
         from packing.materialization import materialize
 
-        return materialize(self.sequences, layout, **{**self._form, **options})
+        form = {**self._form, **options}
+        if form["num_segments"] is None:  # one shape for all steps
+            form["num_segments"] = max(1, int(np.diff(self.layout.row_offsets).max()))
+        return materialize(self.sequences, layout, **form)
 
     def __repr__(self) -> str:
         return (

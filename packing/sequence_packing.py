@@ -70,7 +70,8 @@ def pack_sequences(
         max_token_budget: T, columns of a row.
         packing_strategy: how the sequences of an update are laid out. "kk": largest differencing of their work, then
             repair of what is over the cap; where it finds no layout, or other limits than the cap apply, by `auto`.
-            "first_fit": each into the first row that may take it, in the order of `order`. "auto": the most even rows.
+            "first_fit": each into the first row that may take it, in the order of `order` (with groups on ranks by
+            `auto`). "auto": the most even rows.
             Or any algorithm by name or config, as in `Planner`; where it finds no layout, there are more rows.
         order: how rows and their sequences are arranged. "balanced": rows by work descending, so that those of a step
             are alike. "sampler": rows by their first sequence, sequences as they came. "shuffled": the same after a
@@ -214,7 +215,9 @@ class _Packer:
         found = FoundRows([in_turn[row] for row in rows], found.loads, found.plan)
         found = found.arranged(arranged, self.search.num_packs, self.search.ranks)
         plan = found.plan
-        algorithm = None if plan is None else "first_fit" if self.search.first_fit else plan.algorithm
+        algorithm = None if plan is None else plan.algorithm
+        if self.search.first_fit and algorithm == "none":
+            algorithm = "first_fit"
         return PackedBatch(
             update=update.name,
             sequences=sequences,
