@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         UnknownNameError,
         UnsupportedProblemError,
     )
+    from packing.micro_batching import MicroBatches, micro_batches
     from packing.partition import karmarkar_karp
     from packing.plan import Plan
     from packing.planner import Planner
@@ -38,6 +39,7 @@ _HOME = {
     "AuditError": "errors",
     "ConfigError": "errors",
     "InfeasibleError": "errors",
+    "MicroBatches": "micro_batching",
     "NoCandidateError": "errors",
     "PackedBins": "bins",
     "PackingConstraints": "records",
@@ -53,6 +55,7 @@ _HOME = {
     "UnsupportedProblemError": "errors",
     "WorkloadCost": "records",
     "karmarkar_karp": "partition",
+    "micro_batches": "micro_batching",
     "pack": "bins",
     "schedule_rounds": "rounds",
 }
@@ -64,6 +67,7 @@ __all__ = [
     "AuditError",
     "ConfigError",
     "InfeasibleError",
+    "MicroBatches",
     "NoCandidateError",
     "PackedBins",
     "PackingConstraints",
@@ -80,6 +84,7 @@ __all__ = [
     "WorkloadCost",
     "__version__",
     "karmarkar_karp",
+    "micro_batches",
     "pack",
     "schedule_rounds",
 ]
