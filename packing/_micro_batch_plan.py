@@ -18,7 +18,7 @@ from packing._costs import estimated_costs
 from packing._fixed_point import finite, quantise_costs
 from packing._identities import inputs_digest
 from packing._micro_batch_rows import Additive, checked_total, dealt, descending
-from packing._micro_batch_units import Bins, Settings, Units, gathered
+from packing._micro_batch_units import Bins, Settings, gathered
 from packing._padded_runs import PaddedRuns
 from packing._samples import Batch, read_samples
 from packing.errors import ConfigError, InfeasibleError
@@ -47,12 +47,11 @@ def planned(
     else:
         ranks = settings.ranks or 1
     settings = replace(settings, ranks=ranks)
-    made = _Step(batch, labels, settings).made(rank_of)
-    if forward is None:
-        return made
-    later = replace(settings, **forward, equal_count=False)
-    later.alignment.check_row_length("forward_only.max_token_budget", later.budget)
-    return replace(made, forward=_Step(batch, labels, later).made(made.rank_of))
+    # Both before any work: what one of them refuses is refused at once.
+    step = _Step(batch, labels, settings)
+    later = None if forward is None else _Step(batch, labels, replace(settings, **forward, equal_count=False))
+    made = step.made(rank_of)
+    return made if later is None else replace(made, forward=later.made(made.rank_of))
 
 
 def _with_labels(lengths: Any, given: dict[str, Any]) -> tuple[Any, dict[str, str]]:
@@ -72,7 +71,7 @@ def _with_labels(lengths: Any, given: dict[str, Any]) -> tuple[Any, dict[str, st
             raise ConfigError(f"`{option}` must be labels or the name of a column, but got {shown(values)}.") from None
         if size != batch.lengths.size:
             raise ConfigError(
-                f"`{option}` must have one label for each of the {batch.lengths.size} samples, got {size}."
+                f"`{option}` must have one label for each of the {batch.lengths.size} samples, but got {size}."
             )
         names[option] = f"{option} labels"
         columns[names[option]] = values
@@ -86,6 +85,7 @@ class _Step:
         self.batch, self.settings = batch, settings
         assert settings.ranks is not None
         self.ranks = settings.ranks
+        settings.alignment.check_row_length(settings.budget_name, settings.budget)
         self.planner = Planner(
             data_parallel_size=self.ranks,
             seq_len=settings.budget,
@@ -97,6 +97,7 @@ class _Step:
             forbid=labels.get("forbid"),
         )
         self.problem: Problem = build_problem(self.planner, batch, None)
+        self.units = gathered(self.problem, settings, batch.describe_index)
 
     def made(self, rank_of: Int64Array | None) -> MicroBatches:
         """The micro-batches of samples that lie on given ranks (by input position), or are dealt."""
@@ -105,8 +106,8 @@ class _Step:
         if settings.padded:
             bins, bound = self._padded(on)
         else:
-            units = gathered(self.problem, settings.budget, self.batch.describe_index)
-            rows, bound = Additive(units, settings, self.ranks, self._units_on(units, on)).solved()
+            units = self.units
+            rows, bound = Additive(units, settings, self.ranks, self._units_on(on)).solved()
             by_unit = np.argsort(units.of_sample, kind="stable")
             edges = np.concatenate(([0], np.cumsum(units.counts)))
             bins = [
@@ -117,10 +118,11 @@ class _Step:
         by_position = [[np.sort(order[members]) for members in row] for row in bins]
         return self._result(by_position, tokens, loads, bound)
 
-    def _units_on(self, units: Units, on: Int64Array | None) -> Int64Array | None:
+    def _units_on(self, on: Int64Array | None) -> Int64Array | None:
         """int64[U]: the rank of each unit; its samples must lie on one."""
         if on is None:
             return None
+        units = self.units
         ranks = np.empty(units.size, np.int64)
         ranks[units.of_sample[::-1]] = on[::-1]
         apart = ranks[units.of_sample] != on
@@ -166,9 +168,6 @@ class _Step:
 
     def _padded(self, on: Int64Array | None) -> tuple[list[Bins], int]:
         settings, problem = self.settings, self.problem
-        over = problem.tokens > settings.budget
-        if over.any():
-            gathered(replace(problem, group=None, forbid=None), settings.budget, self.batch.describe_index)
         costs = self._padded_costs
         order = np.lexsort((np.arange(costs.size), -costs, -problem.tokens))
         parts = [order] if on is None else [order[on[order] == rank] for rank in range(self.ranks)]

@@ -29,6 +29,7 @@ class Settings:
     """The checked arguments of `micro_batches`; `ranks` is None where it was not given."""
 
     budget: int
+    budget_name: str
     ranks: int | None
     multiple_of: int
     min_count: int
@@ -67,18 +68,18 @@ class Units:
         return self.tokens.size
 
 
-def gathered(problem: Problem, budget: int, describe: Callable[[int], str]) -> Units:
+def gathered(problem: Problem, settings: Settings, describe: Callable[[int], str]) -> Units:
     """The units of a problem.
 
     Raises:
         InfeasibleError: a sample or a group does not fit into any micro-batch; names it and the limit.
     """
+    limit, budget = f"`{settings.budget_name}` = {settings.budget}", settings.budget
     over = problem.tokens > budget
     if over.any():
         at = int(np.argmax(over))
         raise InfeasibleError(
-            f"{describe(at)} takes {problem.tokens[at]} tokens, over `max_token_budget` = {budget} ({int(over.sum())} "
-            "such samples)."
+            f"{describe(at)} takes {problem.tokens[at]} tokens, over {limit} ({int(over.sum())} such samples)."
         )
     n = problem.num_samples
     labels = np.arange(n) if problem.group is None else np.where(problem.group < 0, n + np.arange(n), problem.group)
@@ -92,19 +93,17 @@ def gathered(problem: Problem, budget: int, describe: Callable[[int], str]) -> U
     counts = np.bincount(of_sample, minlength=first.size)
     kinds = None if problem.forbid is None else problem.forbid[first]
     units = Units(of_sample, tokens, costs, counts, kinds)
-    _check_groups(problem, units, first, budget, describe)
-    return units
-
-
-def _check_groups(
-    problem: Problem, units: Units, first: Int64Array, budget: int, describe: Callable[[int], str]
-) -> None:
     if (units.tokens > budget).any():
         at = int(np.argmax(units.tokens > budget))
         raise InfeasibleError(
             f"the group of {describe(int(first[at]))} takes {units.tokens[at]} tokens in {units.counts[at]} samples, "
-            f"over `max_token_budget` = {budget}."
+            f"over {limit}."
         )
+    _check_groups(problem, units, first, describe)
+    return units
+
+
+def _check_groups(problem: Problem, units: Units, first: Int64Array, describe: Callable[[int], str]) -> None:
     if problem.max_items is not None and (units.counts > problem.max_items).any():
         at = int(np.argmax(units.counts > problem.max_items))
         raise InfeasibleError(

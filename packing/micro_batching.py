@@ -302,6 +302,7 @@ def micro_batches(
     _checks.one_of("order", order, ORDERS)
     settings = Settings(
         budget=budget,
+        budget_name="max_token_budget",
         ranks=_checks.optional_integer("data_parallel_size", data_parallel_size, minimum=1, maximum=2**31 - 2),
         multiple_of=_checks.integer("multiple_of", multiple_of, minimum=1, maximum=2**31 - 2),
         min_count=_checks.integer("min_count", min_count, minimum=1, maximum=2**31 - 2),
@@ -313,7 +314,6 @@ def micro_batches(
         equal_count=_checks.boolean("equal_count", equal_count),
         padded=_checks.boolean("padded", padded),
     )
-    settings.alignment.check_row_length("max_token_budget", budget)
     forward = None if forward_only is None else _forward_settings(forward_only)
     for name, value in (("group", group), ("forbid", forbid), ("equal_count", equal_count or None)):
         if settings.padded and value is not None:
@@ -335,4 +335,4 @@ def _forward_settings(forward_only: Any) -> dict[str, Any]:
     path = "forward_only.max_token_budget"
     budget = _checks.integer(path, forward_only["max_token_budget"], minimum=1, maximum=_checks.LARGEST)
     own = {} if forward_only.get("estimator") is None else {"estimator": forward_only["estimator"]}
-    return {"budget": budget, **own}
+    return {"budget": budget, "budget_name": path, **own}
