@@ -10,6 +10,7 @@ from packing._version import __version__
 if TYPE_CHECKING:
     from packing.alignment import Alignment
     from packing.assignment import Assignment
+    from packing.balanced_packs import BalancedPacks, balanced_pack, group_by_version
     from packing.bins import PackedBins, pack
     from packing.errors import (
         AmbiguousNameError,
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
         UnknownNameError,
         UnsupportedProblemError,
     )
+    from packing.loss_weighting import LossWeights, loss_weights
+    from packing.materialization import materialize
     from packing.micro_batching import MicroBatches, micro_batches
+    from packing.packed_rows import PackedRows
     from packing.partition import karmarkar_karp
     from packing.plan import Plan
     from packing.planner import Planner
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from packing.records import PackingConstraints, SampleKey, SampleMetadata, WorkloadCost
     from packing.rounds import schedule_rounds
     from packing.row_layout import RowLayout
+    from packing.sequences import Sequences
 
 # Loaded on first use: importing the package costs next to nothing and pulls in neither pluggy nor any plugin.
 _HOME = {
@@ -37,11 +42,14 @@ _HOME = {
     "AmbiguousNameError": "errors",
     "Assignment": "assignment",
     "AuditError": "errors",
+    "BalancedPacks": "balanced_packs",
     "ConfigError": "errors",
     "InfeasibleError": "errors",
+    "LossWeights": "loss_weighting",
     "MicroBatches": "micro_batching",
     "NoCandidateError": "errors",
     "PackedBins": "bins",
+    "PackedRows": "packed_rows",
     "PackingConstraints": "records",
     "PackingError": "errors",
     "Plan": "plan",
@@ -51,10 +59,15 @@ _HOME = {
     "RowLayout": "row_layout",
     "SampleKey": "records",
     "SampleMetadata": "records",
+    "Sequences": "sequences",
     "UnknownNameError": "errors",
     "UnsupportedProblemError": "errors",
     "WorkloadCost": "records",
+    "balanced_pack": "balanced_packs",
+    "group_by_version": "balanced_packs",
     "karmarkar_karp": "partition",
+    "loss_weights": "loss_weighting",
+    "materialize": "materialization",
     "micro_batches": "micro_batching",
     "pack": "bins",
     "schedule_rounds": "rounds",
@@ -65,11 +78,14 @@ __all__ = [
     "AmbiguousNameError",
     "Assignment",
     "AuditError",
+    "BalancedPacks",
     "ConfigError",
     "InfeasibleError",
+    "LossWeights",
     "MicroBatches",
     "NoCandidateError",
     "PackedBins",
+    "PackedRows",
     "PackingConstraints",
     "PackingError",
     "Plan",
@@ -79,11 +95,16 @@ __all__ = [
     "RowLayout",
     "SampleKey",
     "SampleMetadata",
+    "Sequences",
     "UnknownNameError",
     "UnsupportedProblemError",
     "WorkloadCost",
     "__version__",
+    "balanced_pack",
+    "group_by_version",
     "karmarkar_karp",
+    "loss_weights",
+    "materialize",
     "micro_batches",
     "pack",
     "schedule_rounds",
