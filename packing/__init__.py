@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from packing.loss_weighting import LossWeights, loss_weights
     from packing.materialization import materialize
+    from packing.micro_batching import MicroBatches, micro_batches
     from packing.packed_batch import PackedBatch
     from packing.packed_rows import PackedRows
     from packing.partition import karmarkar_karp
@@ -47,6 +48,7 @@ _HOME = {
     "ConfigError": "errors",
     "InfeasibleError": "errors",
     "LossWeights": "loss_weighting",
+    "MicroBatches": "micro_batching",
     "NoCandidateError": "errors",
     "PackedBatch": "packed_batch",
     "PackedBins": "bins",
@@ -69,6 +71,7 @@ _HOME = {
     "karmarkar_karp": "partition",
     "loss_weights": "loss_weighting",
     "materialize": "materialization",
+    "micro_batches": "micro_batching",
     "pack": "bins",
     "pack_sequences": "sequence_packing",
     "schedule_rounds": "rounds",
@@ -83,6 +86,7 @@ __all__ = [
     "ConfigError",
     "InfeasibleError",
     "LossWeights",
+    "MicroBatches",
     "NoCandidateError",
     "PackedBatch",
     "PackedBins",
@@ -106,6 +110,7 @@ __all__ = [
     "karmarkar_karp",
     "loss_weights",
     "materialize",
+    "micro_batches",
     "pack",
     "pack_sequences",
     "schedule_rounds",
