@@ -26,7 +26,7 @@ def pack_dataset(
     """Pack the sequences of a dataset into rows of at most `seq_length` tokens.
 
     The result of TRL's function of this name, several times as fast: as many rows, every token that it keeps. Where
-    the two differ: cut tokens are counted in a warning (there they vanish without one), an empty dataset and splits
+    the two differ: cut tokens are counted in a warning (of a stream only announced in one; there they vanish without), an empty dataset and splits
     with different formats work, columns of unequal lengths are named, and tables that are slices of others need not
     start at the same offset.
 
@@ -56,16 +56,18 @@ def pack_dataset(
         raise ConfigError(f"`dataset` must be a dataset of the package datasets, but got {shown(dataset)}.")
     length = _checks.integer("seq_length", seq_length, minimum=1, maximum=2**31 - 1)
     _checks.one_of("strategy", strategy, ("bfd", "bfd_split", "wrapped"))
-    options = dict(map_kwargs or {})
-    taken = sorted({"function", "batched", "fn_kwargs"} & options.keys())
+    if not isinstance(map_kwargs, (Mapping, type(None))):
+        raise ConfigError(f"`map_kwargs` must be a mapping, but got {shown(map_kwargs)}.")
+    taken = sorted({"function", "batched", "fn_kwargs"} & set(map_kwargs or ()))
     if taken:
         raise ConfigError(f"`map_kwargs` must not hold what the packing itself sets, but got {taken[0]!r}.")
-    splits = dataset if isinstance(dataset, dict) else {None: dataset}
-    if strategy == "bfd":
+    splits = list(dataset.values()) if isinstance(dataset, dict) else [dataset]
+    # The tokens that a stream will lose cannot be counted before it flows.
+    streams = not all(hasattr(split, "num_rows") for split in splits)
+    if strategy == "bfd" and not streams:
         _warn_of_loss(splits, length)
-    packed = dataset.with_format("arrow").map(
-        _pack_batch, batched=True, fn_kwargs={"seq_length": length, "strategy": strategy}, **options
-    )
+    settings = {"seq_length": length, "strategy": strategy, "warns": streams}
+    packed = dataset.with_format("arrow").map(_pack_batch, batched=True, fn_kwargs=settings, **(map_kwargs or {}))
     if not isinstance(dataset, dict):
         return _like(packed, dataset, strategy)
     return type(packed)({name: _like(split, dataset[name], strategy) for name, split in packed.items()})
@@ -89,26 +91,24 @@ def _like(packed: Any, original: Any, strategy: str) -> Any:
     )
 
 
-def _warn_of_loss(splits: Mapping[Any, Any], seq_length: int) -> None:
-    """One warning with the counts of all that "bfd" cuts off; of a stream only that it may come to it."""
+def _warn_of_loss(splits: list[Any], seq_length: int) -> None:
+    """One warning with the counts of all that "bfd" cuts off."""
     sequences = tokens = 0
-    for split in splits.values():
-        if not hasattr(split, "num_rows"):
-            continue  # the batches warn
-        column = split.column_names[:1]
-        for table in split.with_format("arrow", columns=column).iter(10_000) if column and split.num_rows else ():
-            excess = _lengths(table.column(0), column[0]) - seq_length
+    for split in splits:
+        first = split.column_names[:1]
+        for table in split.with_format("arrow", columns=first).iter(10_000) if first and split.num_rows else ():
+            excess = _lengths(table.column(0), first[0]) - seq_length
             sequences += int(np.count_nonzero(excess > 0))
             tokens += int(excess[excess > 0].sum())
     if sequences:
         warnings.warn(
-            f"{sequences:,} sequences are longer than `seq_length` {seq_length} and lose their ends, {tokens:,} tokens"
-            ' together; strategy="bfd_split" keeps them.',
+            f"`seq_length` {seq_length} cuts off {tokens:,} tokens of {sequences:,} longer sequences;"
+            ' strategy="bfd_split" keeps them.',
             stacklevel=3,
         )
 
 
-def _pack_batch(table: Any, seq_length: int, strategy: str) -> Any:
+def _pack_batch(table: Any, seq_length: int, strategy: str, warns: bool) -> Any:
     """The rows of one batch, a pyarrow.Table; a function of the module, so that datasets can hash and pickle it."""
     pa = import_module("pyarrow")
     names = table.column_names
@@ -121,6 +121,11 @@ def _pack_batch(table: Any, seq_length: int, strategy: str) -> Any:
         return pa.table([_lists(edges, flat, like) for flat, like in zip(values, columns, strict=True)], names)
     starts = np.cumsum(lengths) - lengths
     if strategy == "bfd":
+        if warns and (lengths > seq_length).any():
+            warnings.warn(  # without counts, so that it comes once
+                f'`seq_length` {seq_length} cuts off the ends of longer sequences; strategy="bfd_split" keeps them.',
+                stacklevel=2,
+            )
         lengths = np.minimum(lengths, seq_length)
     else:
         starts, lengths = _pieces(starts, lengths, seq_length)
