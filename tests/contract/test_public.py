@@ -49,6 +49,11 @@ def test_every_public_name_is_there():
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*", packing.__version__)
 
 
+def test_no_module_has_the_name_of_a_public_object():
+    """Importing `packing.NAME` as a module would put it in the object's place."""
+    assert not {module_name(path) for path in python_files()} & {f"packing.{name}" for name in packing.__all__}
+
+
 def test_an_unknown_public_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match=r"^module 'packing' has no attribute 'Plannr'$"):
         _ = packing.Plannr
