@@ -67,7 +67,7 @@ def test_the_adapters_are_imported_only_when_they_are_used():
     heavy = ("torch", "jax", "ray", "click", "rich", "yaml", "pyarrow", "transformers")
     for path in python_files():
         part = module_name(path).split(".")[1:2]
-        if part and part[0] in ("torch", "jax", "ray", "cli", "report", "__main__"):
+        if part and part[0] in ("torch", "jax", "ray", "compat", "cli", "report", "__main__"):
             continue
         for name in imports(path):
             assert name.split(".")[0] not in heavy, (path, name)
