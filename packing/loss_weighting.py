@@ -312,11 +312,10 @@ def _gathered(mask: BoolArray, begins: Int64Array, lengths: Int64Array) -> BoolA
 
 
 def _counts(counted: BoolArray, lengths: Int64Array) -> Int64Array:
-    """int64[S]: the true values in each of consecutive runs."""
-    running = np.concatenate(([0], np.cumsum(counted, dtype=np.int64)))
-    ends = np.cumsum(lengths)
-    counts: Int64Array = running[ends] - running[ends - lengths]
-    return counts
+    """int64[S]: the true values in each of consecutive runs, none of them empty."""
+    if not lengths.size:
+        return np.zeros(0, np.int64)
+    return np.add.reduceat(counted.view(np.uint8), np.cumsum(lengths) - lengths, dtype=np.int64)
 
 
 def _sums(values: Int64Array, places: Int64Array, count: int) -> Int64Array:

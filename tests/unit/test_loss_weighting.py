@@ -265,7 +265,7 @@ def exact(reduction, tokens, members):
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(problem=problems())
 def test_weights_and_denominators_are_the_exact_ones(reduction, problem):
     layout, masks, members, size, ranks, micro = problem
@@ -308,7 +308,7 @@ def test_weights_and_denominators_are_the_exact_ones(reduction, problem):
         assert mine.denominator == denominator
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problem=problems(), seed=st.integers(0, 99))
 def test_regrouping_whole_sequences_changes_no_weight(problem, seed):
     """The weight of a sequence's tokens depends on the sequences alone, not on rows, order, ranks or padding."""
