@@ -17,12 +17,14 @@ from packing.sequences import Sequences
 BoolArray = npt.NDArray[np.bool_]
 
 
-def read_mask(layout: RowLayout, loss_mask: Any, offsets: Any) -> tuple[BoolArray, Int64Array]:
+def read_mask(layout: Any, loss_mask: Any, offsets: Any) -> tuple[BoolArray, Int64Array]:
     """The mask of all tokens as bool[total] and the int64[N+1] offsets of the sequences in it.
 
     Raises:
-        ConfigError: no mask of the N sequences, or a segment of the layout ends beyond it.
+        ConfigError: no layout, no mask of its N sequences, or a segment of the layout ends beyond it.
     """
+    if not isinstance(layout, RowLayout):
+        raise ConfigError(f"`layout` must be a RowLayout, but got {shown(layout)}.")
     if isinstance(loss_mask, Sequences):
         if offsets is not None:
             raise ConfigError(f"`offsets` must be None beside a `Sequences`, but got {shown(offsets)}.")
