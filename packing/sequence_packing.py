@@ -132,7 +132,7 @@ def pack_sequences(
         if limit is not None
     ]
     search = row_search(
-        "none" if packing_strategy == "first_fit" else packing_strategy,
+        packing_strategy,
         num_packs,
         max_token_budget,
         alignment=alignment,
@@ -218,12 +218,9 @@ class _Packer:
         turn[in_turn] = np.arange(in_turn.size)
         rows = [np.sort(turn[order[row]]) for row in found.rows]  # each in turn
         arranged = np.argsort(-found.loads, kind="stable") if by_work else in_order(rows, np.arange(turn.size))
-        found = FoundRows([in_turn[row] for row in rows], found.loads, found.plan)
+        found = FoundRows([in_turn[row] for row in rows], found.loads, found.plan, found.algorithm)
         found = found.arranged(arranged, self.search.num_packs, self.search.ranks)
         plan = found.plan
-        algorithm = None if plan is None else plan.algorithm
-        if self.search.first_fit and algorithm == "none":
-            algorithm = "first_fit"
         return PackedBatch(
             update=update.name,
             sequences=sequences,
@@ -234,7 +231,7 @@ class _Packer:
             loads=found.loads,
             lower_bound=None if plan is None else plan.lower_bound,
             gap=0.0 if plan is None else plan.gap,
-            algorithm=algorithm,
+            algorithm=found.algorithm,
             is_complete=update.is_complete,
             _form=self.form,
         )
@@ -250,7 +247,7 @@ class _Packer:
         )
         if self.search.group_scope == "bin":
             items.check_groups(
-                self.budget, self.search.planner.max_items, lambda at: f"sequence {first + pieces.sequences[at]}"
+                self.budget, self.search.plans.planner.max_items, lambda at: f"sequence {first + pieces.sequences[at]}"
             )
         return items
 
