@@ -212,13 +212,13 @@ def test_the_rows_of_an_update_know_their_steps_ranks_and_labels():
         update.loss_weights(data_parallel_size=3)
 
 
-def test_a_plan_is_rank_major():
-    rng = np.random.default_rng(5)
-    lengths = rng.integers(2, 30, 40)
-    plan = Planner(data_parallel_size=4, seq_len=64, alignment=8).plan(lengths)
-    weights = loss_weights(
-        RowLayout.from_plan(plan, alignment=8), [np.ones(n, bool) for n in lengths], data_parallel_size=4
-    )
+@pytest.mark.parametrize("window", [1, 3])
+def test_the_ranks_of_a_plan(window):
+    lengths = np.random.default_rng(5).integers(2, 30, 40)
+    plan = Planner(data_parallel_size=4, seq_len=64, alignment=8, window=window).plan(lengths)
+    ranks = np.arange(plan.num_bins) // plan.bins_per_rank % 4
+    layout, masks = RowLayout.from_plan(plan, alignment=8), [np.ones(n, bool) for n in lengths]
+    weights = loss_weights(layout, masks, data_parallel_size=4, row_ranks=None if window == 1 else ranks)
     for rank in range(4):
         members = [i for row in plan.rank(rank) for i in row]
         assert weights.rank(rank).layout.sequences.tolist() == members
