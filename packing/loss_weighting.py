@@ -25,21 +25,21 @@ REDUCTIONS = ("token", "sequence", "prompt", "group")
 
 @dataclass(frozen=True, eq=False)
 class LossWeights:
-    """What each token of the rows held here counts in the loss of the whole step; made by `loss_weights`.
+    """What each token of the rows held here counts in the loss of the whole optimizer update; made by `loss_weights`.
 
-    With w the weights and l the losses of tokens, the loss of the step is sum(w * l) / `denominator`, summed over all
+    With w the weights and l the losses of tokens, the loss of the update is sum(w * l) / `denominator`, summed over all
     rows of all ranks. Both sums can be taken in any parts: the parts' weights do not depend on how rows are grouped.
     Where gradients are then averaged over ranks, each micro-batch runs backward from `scale() * sum(w * l)`.
 
-    `select`, `rank` and `micro_batch` keep every weight, the `denominator` of the whole step and the number of ranks;
+    `select`, `rank` and `micro_batch` keep every weight, the `denominator` of the whole update and the number of ranks;
     denominators of segments, rows, micro-batches and ranks are about the rows held. All arrays are read-only.
 
     Args:
         layout: the R rows held here, with S segments.
         reduction: "token", "sequence", "prompt" or "group".
         labels: "unshifted" or "shifted": the column of a weight, see `loss_weights`.
-        denominator: of the whole step: counted tokens, or sequences, prompts or groups that have a counted token.
-        data_parallel_size: ranks of the step.
+        denominator: of the whole update: counted tokens, or sequences, prompts or groups that have a counted token.
+        data_parallel_size: ranks that share the update.
         num_micro_batches: most micro-batches of one rank.
         row_ranks: int64[R], the rank of each row.
         row_micro_batches: int64[R], the micro-batch of each row on its rank.
@@ -94,7 +94,7 @@ class LossWeights:
 
     @cached_property
     def row_denominators(self) -> Float64Array:
-        """float64[R]: the sum of each row's weights; 0 for a dummy row. They add up to the step's `denominator`.
+        """float64[R]: the sum of each row's weights; 0 for a dummy row. They add up to the update's `denominator`.
 
         Whole numbers under "token", and under "sequence" unless a sequence is split; else rounded to doubles.
         """
@@ -168,7 +168,7 @@ class LossWeights:
         return self.select(np.flatnonzero(self.row_micro_batches == micro_batch))
 
     def select(self, rows: Any) -> LossWeights:
-        """The weights of some rows, in the order given; each row counts in the step what it counted.
+        """The weights of some rows, in the order given; each row counts in the update what it counted.
 
         Args:
             rows: row indices in [0, R), or a `slice`.
@@ -233,12 +233,12 @@ def loss_weights(
     in the denominator either. Where nothing is counted, all weights and the denominator are 0.
 
     n and the denominators are whole numbers over the whole `layout`, which is that of all ranks and micro-batches of
-    one optimizer step. A rank that holds only its own rows takes them by `LossWeights.rank`. Where the masks of other
+    one optimizer update. A rank that holds only its own rows takes them by `LossWeights.rank`. Where the masks of other
     ranks are not known, make the weights from the rank's own rows and add the `denominator` up over the ranks: that is
-    the step's where no sequence, prompt or group lies on two ranks; `scale()` is then their number over that sum.
+    the update's where no sequence, prompt or group lies on two ranks; `scale()` is then their number over that sum.
 
     Args:
-        layout: all rows of the step.
+        layout: all rows of the update.
         loss_mask: which tokens count: a `Sequences`, whose own mask is taken; a list of N one-dimensional masks; or one
             flat mask of all tokens with `offsets`. Masks hold bools, or numbers that are 0 or 1.
         offsets: int[N+1] ascending from 0; sequence i has the tokens `offsets[i]:offsets[i + 1]` of a flat mask.
@@ -249,8 +249,9 @@ def loss_weights(
         prompts: N labels, equal where sequences are samples of one prompt; None and -1 belong to none and stand for
             themselves. For "prompt" alone.
         groups: the same for "group".
-        data_parallel_size: ranks of the step.
-        row_ranks: int[R], the rank of each row. None: equal blocks of consecutive rows (rank-major, as in a plan).
+        data_parallel_size: ranks that share the update.
+        row_ranks: int[R], the rank of each row. None: equal blocks of consecutive rows, as in a plan of one round; in
+            one of several rounds, row k is of rank k // bins_per_rank % data_parallel_size.
         micro_batches: int[R], the micro-batch of each row on its rank. None: all rows of a rank are one.
 
     Raises:

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from packing import Planner, RowLayout, Sequences, loss_weights, materialize
+from packing import Planner, RowLayout, Sequences, loss_weights, materialize, pack_sequences
 
 torch = pytest.importorskip("torch")
 
@@ -193,6 +193,23 @@ def test_packed_is_unpacked(reduction, labels, form):
         )
         assert layout.is_dummy.any()
         assert_same(packed(batch, weights, form), wanted)
+
+
+@pytest.mark.parametrize("strategy", ["kk", "first_fit"])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_what_pack_sequences_makes_is_unpacked(reduction, strategy):
+    batch = batch_of(6)
+    items = [
+        {"input_ids": batch.sequences.input_ids[a:b], "loss_mask": batch.sequences.loss_mask[a:b], "prompt": member}
+        for (a, b), member in zip(pairwise(batch.sequences.offsets), batch.members, strict=True)
+    ]
+    options = {"num_packs": 6, "max_token_budget": 32, "alignment": {"segment": 2, "row": 16}, "labels": "shifted"}
+    (update,) = pack_sequences([items], packing_strategy=strategy, group="prompt", group_scope="rank",
+                               data_parallel_size=3, **options)  # fmt: skip
+    names = {f"{reduction}s": "prompt"} if reduction in ("prompt", "group") else {}
+    for ranks in (1, 2, 3):
+        weights = update.loss_weights(reduction, data_parallel_size=ranks, **names)
+        assert_same(packed(batch, weights, "rows"), unpacked(batch, reduction))
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)

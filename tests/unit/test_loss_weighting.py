@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packing import ConfigError, Planner, RowLayout, Sequences, loss_weights, materialize
+from packing import ConfigError, Planner, RowLayout, Sequences, loss_weights, materialize, pack_sequences
 
 REDUCTIONS = ("token", "sequence", "prompt", "group")
 
@@ -186,13 +186,39 @@ def test_ranks_that_know_only_their_own_rows_add_their_denominators_up(reduction
     np.testing.assert_array_equal(np.concatenate([one.token_weights() for one in own]), whole.token_weights())
 
 
-def test_a_plan_is_rank_major():
-    rng = np.random.default_rng(5)
-    lengths = rng.integers(2, 30, 40)
-    plan = Planner(data_parallel_size=4, seq_len=64, alignment=8).plan(lengths)
-    weights = loss_weights(
-        RowLayout.from_plan(plan, alignment=8), [np.ones(n, bool) for n in lengths], data_parallel_size=4
-    )
+def test_the_rows_of_an_update_know_their_steps_ranks_and_labels():
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(3, 60, 40)
+    items = [
+        {"prompt_ids": np.ones(2, int), "completion_ids": np.ones(n, int), "prompt": i // 4}
+        for i, n in enumerate(lengths)
+    ]
+    (update,) = pack_sequences([items], num_packs=4, max_token_budget=64, labels="shifted", alignment=4)
+    weights = update.loss_weights("prompt", prompts="prompt", data_parallel_size=2)
+    assert (weights.denominator, weights.labels) == (10, "shifted")
+    assert update.num_steps > 2
+    for step, rows in enumerate(update.steps()):
+        mine = weights.micro_batch(step)
+        np.testing.assert_array_equal(mine.token_weights() > 0, rows.labels != -100)
+        for rank in range(2):
+            wanted = mine.token_weights()[2 * rank : 2 * rank + 2]
+            np.testing.assert_array_equal(weights.rank(rank).micro_batch(step).token_weights(), wanted)
+    assert update.loss_weights("group", groups="prompt").denominator == 10
+    assert update.loss_weights().denominator == lengths.sum()
+    assert weights.token_weights().sum() == pytest.approx(10)
+    with pytest.raises(ConfigError, match=r"^`prompts` names the value 'uid', but the sequences have: 'prompt'\.$"):
+        update.loss_weights("prompt", prompts="uid")
+    with pytest.raises(ConfigError, match=r"^`data_parallel_size` must divide `num_packs` 4, but got 3\.$"):
+        update.loss_weights(data_parallel_size=3)
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_the_ranks_of_a_plan(window):
+    lengths = np.random.default_rng(5).integers(2, 30, 40)
+    plan = Planner(data_parallel_size=4, seq_len=64, alignment=8, window=window).plan(lengths)
+    ranks = np.arange(plan.num_bins) // plan.bins_per_rank % 4
+    layout, masks = RowLayout.from_plan(plan, alignment=8), [np.ones(n, bool) for n in lengths]
+    weights = loss_weights(layout, masks, data_parallel_size=4, row_ranks=None if window == 1 else ranks)
     for rank in range(4):
         members = [i for row in plan.rank(rank) for i in row]
         assert weights.rank(rank).layout.sequences.tolist() == members
@@ -394,10 +420,12 @@ BAD = [
     ({"reduction": "prompt"}, '`prompts` must be given with reduction "prompt".'),
     ({"reduction": "group", "prompts": [1, 2, 3]}, '`prompts` must be None with reduction "group", but got [1, 2, 3].'),
     ({"groups": [1, 2, 3]}, '`groups` must be None with reduction "token", but got [1, 2, 3].'),
-    ({"reduction": "group", "groups": [1, 2]}, "`groups` must have one label for each of 3 sequences, but has 2."),
-    ({"reduction": "group", "groups": "abc"}, "`groups` must have one label for each sequence, but got 'abc'."),
-    ({"reduction": "group", "groups": [1, [2], 3]}, "`groups` must hold hashable labels, but got [2] at index 1."),
-    ({"reduction": "group", "groups": [1.0, float("nan"), 3]}, "`groups` must not hold NaN, but does at index 1."),
+    ({"reduction": "group", "groups": [1, 2]}, "`groups` must have a value for each of the 3 sequences, but got 2."),
+    ({"reduction": "group", "groups": 5}, "`groups` must have a value for each sequence, but got 5."),
+    ({"reduction": "group", "groups": [1, [2], 3]},
+     "`groups` must hold sortable values of one type, but got [1, [2], 3]."),
+    ({"reduction": "group", "groups": [1.0, float("nan"), 3]},
+     "`groups` must hold sortable values of one type, but got [1.0, nan, 3]."),
     ({"data_parallel_size": 0}, "`data_parallel_size` must be a positive integer, but got 0."),
     ({"data_parallel_size": True}, "`data_parallel_size` must be a positive integer, but got True."),
     ({"data_parallel_size": 2},
