@@ -246,6 +246,56 @@ def number_positions(
             row += segments.row_length
 
 
+# ------------------------------------------------------------------------------------------------- bound_segments
+
+
+def bound_segments(
+    const int64_t[::1] lengths not None,  # IN int64[S]
+    const int64_t[::1] row_offsets not None,  # IN int64[R+1]
+    const int64_t[::1] positions not None,  # IN int64[S]
+    int32_t row_length,
+    int32_t[:, ::1] tokens not None,  # OUT int32[R, W]
+    int32_t[:, ::1] columns not None,  # OUT int32[R, W]
+):
+    """Writes where the segments of each row end, counted in tokens and in columns.
+
+    Args:
+        lengths: IN int64[S], at least 1.
+        row_offsets: IN int64[R+1]; row r holds the segments `row_offsets[r]:row_offsets[r + 1]`, left to right.
+        positions: IN int64[S], the first column of each segment in its row.
+        row_length: columns of a row.
+        tokens: OUT int32[R, W], 0 and the running sum of the lengths, the last one repeated.
+        columns: OUT int32[R, W], 0 and the position of the next segment, `row_length` where there is none.
+
+    Raises:
+        ValueError: shapes that do not match, W - 1 segments are too few, or segments outside the row.
+    """
+    cdef Segments segments
+    cdef int64_t r, s, i, last, width = tokens.shape[1]
+    cdef int32_t running
+    cdef const char* wrong
+    if columns.shape[0] != tokens.shape[0] or columns.shape[1] != width or width < 1:
+        raise ValueError("tokens and columns must have the same shape, at least one wide")
+    with nogil:
+        wrong = take(&segments, 0, None, lengths, row_offsets, positions, tokens.shape[0], row_length)
+        if wrong == NULL:
+            for r in range(segments.num_rows):
+                if segments.row_offsets[r + 1] - segments.row_offsets[r] >= width:
+                    wrong = "a row must have fewer segments than tokens and columns are wide"
+    if wrong != NULL:
+        raise ValueError(wrong.decode())
+    with nogil:
+        for r in range(segments.num_rows):
+            s, last, running = segments.row_offsets[r], segments.row_offsets[r + 1] - 1, 0
+            tokens[r, 0] = columns[r, 0] = 0
+            for i in range(1, width):
+                if s <= last:
+                    running += <int32_t>segments.lengths[s]
+                tokens[r, i] = running
+                columns[r, i] = <int32_t>segments.positions[s + 1] if s < last else row_length
+                s += 1
+
+
 # --------------------------------------------------------------------------------------------------- label_segments
 
 
