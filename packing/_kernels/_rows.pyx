@@ -11,6 +11,18 @@ from libc.string cimport memcpy, memset
 from packing._kernels._typedefs cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
+cdef extern from *:
+    # GCC and Clang: brings a line of memory into the cache, to be read (0) or written (1); no address is wrong.
+    void __builtin_prefetch(const void* address, int write, int locality) noexcept nogil
+
+
+# A short memcpy waits for its first line, and a store for the line that it changes. With these, segments of 64 tokens
+# take three quarters of the time, long ones no less than before; half these distances and twice do the same.
+cdef enum:
+    SEGMENTS_AHEAD = 6
+    BYTES_AHEAD = 1024
+
+
 ctypedef fused element:
     uint8_t
     uint16_t
@@ -69,6 +81,18 @@ cdef inline void fill(element* target, int64_t count, element value) noexcept no
         target[i] = value
 
 
+cdef inline void expect_read(const void* memory) noexcept nogil:
+    cdef int line
+    for line in range(4):
+        __builtin_prefetch(<const uint8_t*>memory + 64 * line, 0, 3)
+
+
+cdef inline void expect_write(const void* memory) noexcept nogil:
+    cdef int line
+    for line in range(4):
+        __builtin_prefetch(<const uint8_t*>memory + BYTES_AHEAD + 64 * line, 1, 3)
+
+
 # ---------------------------------------------------------------------------------------------------- copy_segments
 
 
@@ -90,6 +114,9 @@ cdef void copy_all(
                 if segments.positions[s] > cursor:
                     fill(target + cursor, segments.positions[s] - cursor, padding)
                 cursor, length = segments.positions[s], segments.lengths[s]
+                if s + SEGMENTS_AHEAD < segments.num_segments:
+                    expect_read(column + segments.begins[s + SEGMENTS_AHEAD])
+                expect_write(target + cursor)
                 memcpy(target + cursor, column + segments.begins[s], <size_t>length * sizeof(element))
                 cursor += length
             fill(target + cursor, segments.row_length - cursor, padding)
@@ -188,6 +215,7 @@ def number_segments(
             for s in range(first, segments.row_offsets[r + 1]):
                 if segments.positions[s] > cursor:
                     fill(row + cursor, segments.positions[s] - cursor, <uint32_t>0)
+                expect_write(row + segments.positions[s])
                 fill(row + segments.positions[s], segments.lengths[s], <uint32_t>(s - first + 1))
                 cursor = segments.positions[s] + segments.lengths[s]
             fill(row + cursor, segments.row_length - cursor, <uint32_t>0)
@@ -240,6 +268,7 @@ def number_positions(
             for s in range(segments.row_offsets[r], segments.row_offsets[r + 1]):
                 if segments.positions[s] > cursor:
                     fill(row + cursor, segments.positions[s] - cursor, <uint32_t>0)
+                expect_write(row + segments.positions[s])
                 count_up(row + segments.positions[s], segments.lengths[s], <uint32_t>position_start)
                 cursor = segments.positions[s] + segments.lengths[s]
             fill(row + cursor, segments.row_length - cursor, <uint32_t>0)
