@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     )
     from packing.loss_weighting import LossWeights, loss_weights
     from packing.materialization import materialize
+    from packing.micro_batching import MicroBatches, micro_batches
+    from packing.packed_batch import PackedBatch
     from packing.packed_rows import PackedRows
     from packing.partition import karmarkar_karp
     from packing.plan import Plan
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from packing.records import PackingConstraints, SampleKey, SampleMetadata, WorkloadCost
     from packing.rounds import schedule_rounds
     from packing.row_layout import RowLayout
+    from packing.sequence_packing import pack_sequences
     from packing.sequences import Sequences
 
 # Loaded on first use: importing the package costs next to nothing and pulls in neither pluggy nor any plugin.
@@ -45,7 +48,9 @@ _HOME = {
     "ConfigError": "errors",
     "InfeasibleError": "errors",
     "LossWeights": "loss_weighting",
+    "MicroBatches": "micro_batching",
     "NoCandidateError": "errors",
+    "PackedBatch": "packed_batch",
     "PackedBins": "bins",
     "PackedRows": "packed_rows",
     "PackingConstraints": "records",
@@ -66,7 +71,9 @@ _HOME = {
     "karmarkar_karp": "partition",
     "loss_weights": "loss_weighting",
     "materialize": "materialization",
+    "micro_batches": "micro_batching",
     "pack": "bins",
+    "pack_sequences": "sequence_packing",
     "schedule_rounds": "rounds",
 }
 
@@ -79,7 +86,9 @@ __all__ = [
     "ConfigError",
     "InfeasibleError",
     "LossWeights",
+    "MicroBatches",
     "NoCandidateError",
+    "PackedBatch",
     "PackedBins",
     "PackedRows",
     "PackingConstraints",
@@ -101,7 +110,9 @@ __all__ = [
     "karmarkar_karp",
     "loss_weights",
     "materialize",
+    "micro_batches",
     "pack",
+    "pack_sequences",
     "schedule_rounds",
 ]
 

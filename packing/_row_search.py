@@ -63,13 +63,14 @@ class RowSearch:
 
     Attributes:
         planner: cap, alignment, algorithm, most items in a row, oversized policy; its ranks and labels are set here.
-        fallback: the same with the algorithm `auto`, for where the planner's own finds no layout; the planner itself
-            where that is its algorithm.
-        first_fit: rows by first fit in the order of the items instead of by the planner's algorithm.
+        fallback: the same with the algorithm `auto`; the planner itself where that is its algorithm.
+        first_fit: rows by first fit in the order of the items, which the planner's algorithm leaves as they are; with
+            groups on ranks by the fallback.
         num_packs: the number of rows is a multiple of it.
         ranks: the rows of a rank are balanced together; None: every row by itself.
         group_scope: "bin" or "rank".
-        plain: the planner's algorithm is left out where other limits than the cap apply, instead of an error.
+        lenient: the fallback stands in where the planner's algorithm finds no layout or does not know a limit; else the
+            number of rows grows until it finds one, and a limit it does not know is an error.
     """
 
     planner: Planner
@@ -78,7 +79,7 @@ class RowSearch:
     first_fit: bool = False
     ranks: int | None = None
     group_scope: str = "bin"
-    plain: bool = False
+    lenient: bool = False
 
     def search(self, items: RowItems, lengths: Int64Array, costs: npt.NDArray[Any]) -> FoundRows:
         """The rows.
@@ -89,7 +90,8 @@ class RowSearch:
             costs: [P], int64 or float64, their work.
 
         Raises:
-            NoCandidateError: with groups on ranks, no layout was found up to rows for every item.
+            NoCandidateError: no layout was found with any number of rows; never by `auto`, except with groups on ranks.
+            UnsupportedProblemError: the algorithm does not know a limit.
         """
         if items.tokens.size == 0:
             return FoundRows([np.empty(0, np.int64)] * self.num_packs, np.zeros(self.num_packs), None)
@@ -113,7 +115,8 @@ class RowSearch:
         order = by_index if self.first_fit else np.argsort(-wholes.tokens, kind="stable")
         known = wholes.first_fit(order, capacity, max_items)
         most = self._multiple(int(known.max()) + 1)
-        if self.first_fit:
+        on_ranks = items.groups is not None and self.group_scope == "rank"
+        if self.first_fit and not on_ranks:
             yield most, known, order
             return
         fewest = self._multiple(self._bound(wholes))
@@ -127,11 +130,13 @@ class RowSearch:
         for num_rows in range(fewest, most, self.num_packs):
             yield num_rows, None, order
         yield most, known, order
-        if items.groups is not None and self.group_scope == "rank":
-            # A rank may need more rows than all rows need; with one for each item of it nothing can be in the way.
-            for num_rows in range(most + self.num_packs, self._multiple(items.tokens.size * self.num_packs) + 1):
-                if num_rows % self.num_packs == 0:
-                    yield num_rows, None, order
+        last = most
+        if on_ranks:
+            last = self._multiple(items.tokens.size * self.num_packs)  # enough rows on each rank for every item
+        elif self.planner is not self.fallback and not self.lenient and not self.first_fit:
+            last = self._multiple(wholes.tokens.size)
+        for num_rows in range(most + self.num_packs, last + 1, self.num_packs):
+            yield num_rows, None, order
 
     def _planned(
         self,
@@ -192,15 +197,13 @@ class RowSearch:
         return [bins[at] for at in np.arange(len(bins)).reshape(-1, ranks).T.reshape(-1)]
 
     def _plan(self, columns: dict[str, Any], settings: dict[str, Any], reference: Sequence[Any] | None) -> Plan:
-        if self.first_fit:
+        if self.first_fit and reference is not None:
             return dataclasses.replace(self.planner, **settings).plan(columns, reference)
-        if self.planner is not self.fallback:
+        if self.planner is not self.fallback and not self.first_fit:
             try:
                 return dataclasses.replace(self.planner, **settings).plan(columns)
-            except NoCandidateError:
-                pass
-            except UnsupportedProblemError:
-                if not self.plain:
+            except (NoCandidateError, UnsupportedProblemError):
+                if not self.lenient:
                     raise
         num_items = columns["length"].size
         if self.fallback.algorithm != "auto" or num_items > _MOST_ITEMS:

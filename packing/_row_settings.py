@@ -15,6 +15,7 @@ from packing._row_items import RowItems
 from packing._row_search import RowSearch
 from packing._samples import read_samples
 from packing.alignment import Alignment
+from packing.errors import ConfigError
 from packing.planner import Planner
 
 __all__ = ["CostModel", "canonical_order", "combined_labels", "row_search"]
@@ -31,7 +32,7 @@ def row_search(
     ranks: int | None = None,
     group_scope: str = "bin",
     oversized: str = "error",
-    plain: bool = False,
+    lenient: bool = False,
 ) -> RowSearch:
     """The search with these settings, named as `balanced_pack` and `pack_sequences` name them.
 
@@ -42,6 +43,10 @@ def row_search(
     budget = _checks.integer("max_token_budget", max_token_budget, minimum=1, maximum=2**40)
     alignment = Alignment.of(alignment)
     alignment.check_row_length("max_token_budget", budget)
+    if alignment.segment > budget:
+        raise ConfigError(
+            f"`max_token_budget` must be at least the segment alignment {alignment.segment}, but got {budget}."
+        )
     settings: dict[str, Any] = {
         "data_parallel_size": num_packs,
         "seq_len": budget,
@@ -53,7 +58,7 @@ def row_search(
     }
     planner = Planner(algorithm="none" if first_fit else algorithm, **settings)
     fallback = planner if planner._algorithm.name == "auto" else Planner(algorithm="auto", **settings)
-    return RowSearch(planner, fallback, num_packs, first_fit, ranks, group_scope, plain)
+    return RowSearch(planner, fallback, num_packs, first_fit, ranks, group_scope, lenient)
 
 
 class CostModel:

@@ -78,7 +78,7 @@ def materialize(
     if labels is not None:
         _checks.one_of("labels", labels, LABELS)
     if _checks.one_of("form", form, FORMS) == "flat":
-        layout = _flat_layout(layout)
+        layout = layout.flattened()
     _check_int32(layout, _checks.integer("position_start", position_start, minimum=0, maximum=_INT32 - 1))
     pads = _pads(sequences, pad_id, padding)
     ids = sequences.input_ids
@@ -143,24 +143,6 @@ def _check_layout(sequences: Sequences, layout: Any) -> None:
     named = [name for name in sequences.features if name in _MADE]
     if named:
         raise ConfigError(f"a feature must have another name than {_MADE}, but got {named[0]!r}.")
-
-
-def _flat_layout(layout: RowLayout) -> RowLayout:
-    """The same segments in one row."""
-    row = layout.alignment.row
-    length = -(-int(layout.row_columns.sum()) // row) * row
-    if layout.num_segments == 0 and layout.num_rows:
-        length = math.lcm(layout.alignment.segment, row)
-    return RowLayout(
-        layout.num_sequences,
-        np.asarray([0, layout.num_segments]),
-        layout.sequences,
-        layout.starts,
-        layout.lengths,
-        layout.footprints,
-        length,
-        layout.alignment,
-    )
 
 
 def _check_int32(layout: RowLayout, position_start: int) -> None:
