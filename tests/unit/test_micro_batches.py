@@ -213,6 +213,37 @@ def test_equal_counts():
     assert together.counts.sum(axis=1).tolist() == [4, 4]
 
 
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_equal_counts_under_limits(data):
+    ranks, budget = data.draw(st.integers(1, 4)), data.draw(st.integers(6, 30))
+    n = ranks * data.draw(st.integers(1, 8))
+    lengths = data.draw(st.lists(st.integers(1, budget), min_size=n, max_size=n))
+    forbid = data.draw(st.none() | st.lists(st.integers(0, 1), min_size=n, max_size=n))
+    max_items = data.draw(st.none() | st.integers(1, 4))
+    multiple_of = data.draw(st.integers(1, 2))
+    options = {"forbid": forbid, "max_items": max_items, "multiple_of": multiple_of}
+    made = micro_batches(lengths, budget, data_parallel_size=ranks, equal_count=True, **options)
+    examine(made, lengths, forbid=forbid, max_items=max_items)
+    assert set(made.counts.sum(axis=1).tolist()) == {n // ranks}
+    assert made.count % multiple_of == 0
+
+
+def test_equal_counts_of_real_lengths_are_as_even_as_others(lengths_of):
+    pool = lengths_of("servegen_r1")
+    lengths = np.random.default_rng(3).choice(pool[(pool > 0) & (pool <= 32768)], 288)
+    free = micro_batches(lengths, 32768, data_parallel_size=8)
+    made = micro_batches(lengths, 32768, data_parallel_size=8, equal_count=True)
+    assert made.count == free.count
+    assert made.step_load <= 1.02 * free.step_load
+
+
+def test_an_algorithm_that_knows_no_rounds_still_balances():
+    lengths = [100, 20, 20, 20, 20, 20]
+    made = micro_batches(lengths, 100, data_parallel_size=2, min_count=2, algorithm="kk")
+    examine(made, lengths)
+
+
 # ----------------------------------------------------------------------------------------------------------- padded
 
 
