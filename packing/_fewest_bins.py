@@ -74,8 +74,8 @@ def fewer_bins(
     num_bins = _kernels.reduce_bins.reduce_bins(
         tokens, capacity, max_items, fewest, max_steps, bin_of, num_bins, np.empty(size, np.uint8)
     )
-    first = np.empty(num_bins, np.int64)
-    first[bin_of[::-1]] = np.arange(tokens.size)[::-1]  # of equal indices the last assignment counts
+    # The search may end with empty bins: what it put into two bins at the end, or back into one, may have fitted fewer.
+    used, first = np.unique(bin_of, return_index=True)
     number = np.empty(num_bins, np.int32)
-    number[np.argsort(first)] = np.arange(num_bins, dtype=np.int32)
+    number[used[np.argsort(first)]] = np.arange(used.size, dtype=np.int32)
     return number[bin_of]

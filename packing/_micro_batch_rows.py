@@ -12,7 +12,7 @@ from packing.plan import Plan
 
 __all__ = ["Additive", "checked_total", "dealt", "descending"]
 
-_MOST_BATCHES = 2**31 - 2  # indices of bins are int32
+_MOST_BATCHES = 2**24  # each is an array of its own, dummies too
 
 _NEAR_BITS = 10
 """Balance between all micro-batches within 2**-10 of the bound on the step ends the search."""

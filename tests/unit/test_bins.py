@@ -303,6 +303,19 @@ def test_a_search_keeps_every_limit():
     assert pack([25, 11], 10, algorithm="exact_fill", oversized="single").to_lists() == [[0], [1]]
 
 
+@pytest.mark.parametrize(("seed", "n", "max_items"), [(26, 177, 10), (80, 185, 13), (99, 193, 10)])
+def test_a_search_leaves_no_bin_empty(seed, n, max_items):
+    """Where the last samples fit into one bin instead of two."""
+    generator = np.random.default_rng(seed)
+    lengths = generator.lognormal(3, 1.1, 300).astype(np.int64).clip(1, 400)
+    for part in (lengths[:n], lengths[: n // 2], lengths):
+        capacity = max(int(part.sum() / part.size * max_items * 1.25), int(part.max()))
+        packed = pack(part, capacity, algorithm="exact_fill", max_items=max_items, effort=2**18)
+        assert np.diff(packed.offsets).min() > 0
+        firsts = packed.items[packed.offsets[:-1]]
+        assert (np.diff(part[firsts]) <= 0).all()
+
+
 def test_only_the_proportions_of_the_lengths_matter():
     """Lengths that are multiples of an alignment, under a cap that is not, are searched as if it were."""
     lengths = np.array(planted_triplets(15, 3))
