@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from packing.loss_weighting import LossWeights, loss_weights
     from packing.materialization import materialize
     from packing.micro_batching import MicroBatches, micro_batches
+    from packing.packed_batch import PackedBatch
     from packing.packed_rows import PackedRows
     from packing.partition import karmarkar_karp
     from packing.plan import Plan
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from packing.records import PackingConstraints, SampleKey, SampleMetadata, WorkloadCost
     from packing.rounds import schedule_rounds
     from packing.row_layout import RowLayout
+    from packing.sequence_packing import pack_sequences
     from packing.sequences import Sequences
 
 # Loaded on first use: importing the package costs next to nothing and pulls in neither pluggy nor any plugin.
@@ -48,6 +50,7 @@ _HOME = {
     "LossWeights": "loss_weighting",
     "MicroBatches": "micro_batching",
     "NoCandidateError": "errors",
+    "PackedBatch": "packed_batch",
     "PackedBins": "bins",
     "PackedRows": "packed_rows",
     "PackingConstraints": "records",
@@ -70,6 +73,7 @@ _HOME = {
     "materialize": "materialization",
     "micro_batches": "micro_batching",
     "pack": "bins",
+    "pack_sequences": "sequence_packing",
     "schedule_rounds": "rounds",
 }
 
@@ -84,6 +88,7 @@ __all__ = [
     "LossWeights",
     "MicroBatches",
     "NoCandidateError",
+    "PackedBatch",
     "PackedBins",
     "PackedRows",
     "PackingConstraints",
@@ -107,6 +112,7 @@ __all__ = [
     "materialize",
     "micro_batches",
     "pack",
+    "pack_sequences",
     "schedule_rounds",
 ]
 

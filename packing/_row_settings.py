@@ -12,9 +12,11 @@ from packing._checks import Int64Array
 from packing._costs import estimated_costs
 from packing._fixed_point import Numbers, finite
 from packing._row_items import RowItems
+from packing._row_plans import RowPlanner
 from packing._row_search import RowSearch
 from packing._samples import read_samples
 from packing.alignment import Alignment
+from packing.errors import ConfigError
 from packing.planner import Planner
 
 __all__ = ["CostModel", "canonical_order", "combined_labels", "row_search"]
@@ -31,7 +33,7 @@ def row_search(
     ranks: int | None = None,
     group_scope: str = "bin",
     oversized: str = "error",
-    plain: bool = False,
+    lenient: bool = False,
 ) -> RowSearch:
     """The search with these settings, named as `balanced_pack` and `pack_sequences` name them.
 
@@ -42,6 +44,10 @@ def row_search(
     budget = _checks.integer("max_token_budget", max_token_budget, minimum=1, maximum=2**40)
     alignment = Alignment.of(alignment)
     alignment.check_row_length("max_token_budget", budget)
+    if alignment.segment > budget:
+        raise ConfigError(
+            f"`max_token_budget` must be at least the segment alignment {alignment.segment}, but got {budget}."
+        )
     settings: dict[str, Any] = {
         "data_parallel_size": num_packs,
         "seq_len": budget,
@@ -51,9 +57,9 @@ def row_search(
         "alignment": alignment,
         "oversized_policy": oversized,
     }
-    planner = Planner(algorithm="none" if first_fit else algorithm, **settings)
+    planner = Planner(algorithm="auto" if first_fit else algorithm, **settings)
     fallback = planner if planner._algorithm.name == "auto" else Planner(algorithm="auto", **settings)
-    return RowSearch(planner, fallback, num_packs, first_fit, ranks, group_scope, plain)
+    return RowSearch(RowPlanner(planner, fallback, lenient), num_packs, first_fit, ranks, group_scope)
 
 
 class CostModel:

@@ -111,13 +111,14 @@ def balanced_pack(
         forbid: a further label for each sequence; sequences of different labels never share a row.
         max_segments_per_row: most sequences in one row.
         alignment: to what segments and rows are rounded up; see `packing.Alignment`.
-        algorithm: what looks for a layout in a given number of rows, a name or config as in `Planner`. Where it finds
-            none in a number of rows that is known to do, `auto` finds one.
+        algorithm: what looks for a layout in a given number of rows, a name or config as in `Planner`. That rows are
+            never more than first-fit decreasing needs is true of `auto`.
 
     Raises:
         ConfigError: an argument has a wrong type or value.
         InfeasibleError: a sequence or a group that no row can hold; named before any search.
         UnsupportedProblemError: the algorithm cannot keep a limit that is asked for.
+        NoCandidateError: the algorithm finds no layout in any number of rows; never raised by `auto`.
     """
     lengths = _checks.integers("lengths", lengths, minimum=1)
     num_packs = _checks.integer("num_packs", num_packs, minimum=1, maximum=2**31 - 1)
@@ -147,7 +148,7 @@ def balanced_pack(
     plan = found.plan
     if plan is None:
         return BalancedPacks(layout, num_packs, found.loads, None, 0.0, None)
-    return BalancedPacks(layout, num_packs, found.loads, plan.lower_bound, plan.gap, plan.algorithm)
+    return BalancedPacks(layout, num_packs, found.loads, plan.lower_bound, plan.gap, found.algorithm)
 
 
 def _check_lengths(lengths: Int64Array, tokens: Int64Array, budget: int) -> None:

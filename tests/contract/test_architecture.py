@@ -74,6 +74,12 @@ def test_the_adapters_are_imported_only_when_they_are_used():
             assert not any(inside(name, one) for one in ("torch", "jax", "ray", "cli", "report")), (path, name)
 
 
+def test_drop_in_functions_need_no_library_before_they_are_called():
+    modules = [module_name(path) for path in python_files(PACKAGE / "compat")]
+    loaded = fresh(f"import sys, {', '.join(modules)}; print(*sys.modules)").split()
+    assert not {name.split(".")[0] for name in loaded} & {"torch", "datasets", "pyarrow", "transformers"}
+
+
 IMPORT = """
 import sys
 import numpy
