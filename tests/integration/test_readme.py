@@ -50,6 +50,9 @@ def test_the_python_snippets_run(number, capsys):
         losses = [float(line.rsplit(" ", 1)[1]) for line in printed.splitlines()]
         assert sum(losses) == pytest.approx(3.0, abs=0.01)
     elif number == 4:
+        assert names["packed"].labels.tolist() == [[-100, 3, 4, 5, -100, 8, -100, -100]]
+        assert [one.tolist() for one in names["packed"].unpack(names["packed"].input_ids)] == [[1, 2, 3, 4, 5], [9, 8]]
+    elif number == 5:
         assert float(printed) == pytest.approx((2 + 5 + 7) / 3)
     else:
         layout = Planner(data_parallel_size=4, algorithm=names["Snake"]()).plan(np.arange(1, 41))
