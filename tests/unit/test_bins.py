@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 from collections import Counter
 
 import numpy as np
@@ -369,24 +368,16 @@ def test_classic_instances():
         assert bound <= instances["best_bins"][index] <= best <= 11 * instances["best_bins"][index] / 9 + 6 / 9
 
 
-@pytest.mark.skipif(backend == "reference", reason="16 million samples are for the compiled kernels")
-def test_krell_reference_runs():
-    """Longest-pack-first histogram packing is best-fit decreasing: the same number of packs at every depth."""
-    runs = json.loads(needed(data_folder() / "references" / "krell_reference_runs_wikipedia.json").read_text())
-    with gzip.open(needed(data_folder() / "lengths" / "hist_wikipedia_bert_512.csv.gz"), "rt") as lines:
-        histogram = np.array([list(map(int, row)) for row in list(csv.reader(lines))[1:]])
-    lengths = np.repeat(histogram[:, 0], histogram[:, 1])
-    rows = [row for row in runs["rows"] if row["algorithm"] == "LPFHP"]
-    assert len(rows) >= 6
-    for row in rows:
-        depth = row["max_sequences_per_pack"]
-        packed = pack(lengths, 512, max_items=depth if isinstance(depth, int) else None)
-        assert packed.num_bins == row["n_packs"], depth
-
-
-def test_multipack_published_totals(lengths_of):
-    """The published run needs at least 37 steps of 8 x 32768 tokens; best-fit decreasing gets by with that."""
-    packed = pack(lengths_of("openchat_v1"), 32768)
-    assert packed.tokens == 9_521_300
-    assert packed.num_bins <= 37 * 8
-    assert packed.num_bins >= -(-packed.tokens // 32768)
+@pytest.mark.parametrize(
+    ("name", "capacity", "max_items"),
+    [("alpaca_eval_responses", 2048, 6), ("docs_mixed", 8192, 8), ("servegen_r1", 8192, 4), ("gsm8k_train", 1024, 7)],
+)
+def test_a_limit_on_samples_is_shared_out(lengths_of, name, capacity, max_items):
+    """Where short samples are left to the end, their number and no longer their tokens asks for bins."""
+    lengths = lengths_of(name)
+    lengths = lengths[(lengths > 0) & (lengths <= capacity)]
+    lengths = lengths[:: len(lengths) // 800]
+    packed = pack(lengths, capacity, algorithm="exact_fill", max_items=max_items)
+    assert np.diff(packed.offsets).max() == max_items
+    assert packed.num_bins <= 1.05 * packed.lower_bound
+    assert packed.num_bins <= 0.93 * pack(lengths, capacity, max_items=max_items).num_bins
