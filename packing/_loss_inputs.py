@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from packing import _checks
 from packing._checks import Int64Array, shown
+from packing._row_items import labels_of
 from packing.errors import ConfigError
 from packing.row_layout import RowLayout
 from packing.sequences import Sequences
@@ -17,12 +18,14 @@ from packing.sequences import Sequences
 BoolArray = npt.NDArray[np.bool_]
 
 
-def read_mask(layout: RowLayout, loss_mask: Any, offsets: Any) -> tuple[BoolArray, Int64Array]:
+def read_mask(layout: Any, loss_mask: Any, offsets: Any) -> tuple[BoolArray, Int64Array]:
     """The mask of all tokens as bool[total] and the int64[N+1] offsets of the sequences in it.
 
     Raises:
-        ConfigError: no mask of the N sequences, or a segment of the layout ends beyond it.
+        ConfigError: no layout, no mask of its N sequences, or a segment of the layout ends beyond it.
     """
+    if not isinstance(layout, RowLayout):
+        raise ConfigError(f"`layout` must be a RowLayout, but got {shown(layout)}.")
     if isinstance(loss_mask, Sequences):
         if offsets is not None:
             raise ConfigError(f"`offsets` must be None beside a `Sequences`, but got {shown(offsets)}.")
@@ -75,7 +78,7 @@ def read_members(num_sequences: int, reduction: str, prompts: Any, groups: Any) 
     """int64[N]: a number below N for the prompt or group of each sequence, whichever the reduction is about.
 
     Raises:
-        ConfigError: labels that are missing or not asked for, or not N hashable ones.
+        ConfigError: labels that are missing or not asked for, or not N of one type.
     """
     for name, values in (("prompt", prompts), ("group", groups)):
         if values is None and name == reduction:
@@ -84,24 +87,11 @@ def read_members(num_sequences: int, reduction: str, prompts: Any, groups: Any) 
             raise ConfigError(f'`{name}s` must be None with reduction "{reduction}", but got {shown(values)}.')
     if reduction not in ("prompt", "group"):
         return np.arange(num_sequences)
-    name, labels = ("prompts", prompts) if reduction == "prompt" else ("groups", groups)
-    if isinstance(labels, (str, bytes)) or not isinstance(labels, (Sequence, np.ndarray)):
-        raise ConfigError(f"`{name}` must have one label for each sequence, but got {shown(labels)}.")
-    labels = labels.tolist() if isinstance(labels, np.ndarray) else labels
-    if len(labels) != num_sequences:
-        raise ConfigError(f"`{name}` must have one label for each of {num_sequences} sequences, but has {len(labels)}.")
-    members = np.empty(num_sequences, np.int64)
-    numbers: dict[Any, int] = {}
-    for index, label in enumerate(labels):
-        if label is None or (isinstance(label, (int, float, np.number)) and label == -1):
-            label = object()  # equal to nothing but itself
-        elif isinstance(label, (float, np.floating)) and label != label:
-            raise ConfigError(f"`{name}` must not hold NaN, but does at index {index}.")
-        try:
-            members[index] = numbers.setdefault(label, len(numbers))
-        except TypeError:
-            raise ConfigError(f"`{name}` must hold hashable labels, but got {shown(label)} at index {index}.") from None
-    return members
+    name, values = ("prompts", prompts) if reduction == "prompt" else ("groups", groups)
+    labels = labels_of(name, values, num_sequences, none=-1)
+    alone = labels < 0
+    labels[alone] = labels.max(initial=-1) + 1 + np.arange(np.count_nonzero(alone))
+    return labels
 
 
 def read_row_ranks(num_rows: int, data_parallel_size: int, row_ranks: Any) -> Int64Array:

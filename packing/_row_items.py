@@ -30,6 +30,15 @@ class RowItems:
     kinds: Int64Array | None = None
     groups: Int64Array | None = None
 
+    def __post_init__(self) -> None:
+        # Labels that say nothing would ask of an algorithm what the problem does not need.
+        if self.kinds is not None and (self.kinds == self.kinds[:1]).all():
+            object.__setattr__(self, "kinds", None)
+        if self.groups is not None:
+            together = self.groups[self.groups >= 0]
+            if np.unique(together).size == together.size:
+                object.__setattr__(self, "groups", None)
+
     def take(self, order: Int64Array) -> RowItems:
         """The items in another order."""
         kinds = None if self.kinds is None else self.kinds[order]

@@ -13,7 +13,7 @@ from packing.errors import ConfigError
 from packing.records import ReadOnlyDict
 from packing.sequences import Sequences
 
-__all__ = ["Update", "updates"]
+__all__ = ["Update", "joined", "updates"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ def updates(
         runs = ((None, [batch]) for batch in _read(batches))
     first = 0
     for number, (name, parts) in enumerate(runs):
-        sequences = _joined(parts)
+        sequences = joined(parts)
         complete = sequences_per_update is None or len(sequences) == sequences_per_update
         if not complete and not pack_incomplete:
             raise ConfigError(
@@ -150,7 +150,7 @@ def _part(batch: Sequences, start: int, stop: int) -> Sequences:
     )
 
 
-def _joined(parts: list[tuple[int, Sequences]] | list[Any]) -> Sequences:
+def joined(parts: list[tuple[int, Sequences]] | list[Any]) -> Sequences:
     """All parts of one update, one after the other."""
     if len(parts) == 1:
         one: Sequences = parts[0][1]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from packing import _checks
 from packing._checks import Int64Array, shown
+from packing._kernels import rows as kernel
 from packing._loss_inputs import BoolArray, read_mask, read_members, read_micro_batches, read_row_ranks
 from packing.errors import ConfigError
 from packing.row_layout import RowLayout
@@ -24,21 +25,21 @@ REDUCTIONS = ("token", "sequence", "prompt", "group")
 
 @dataclass(frozen=True, eq=False)
 class LossWeights:
-    """What each token of the rows held here counts in the loss of the whole step; made by `loss_weights`.
+    """What each token of the rows held here counts in the loss of the whole optimizer update; made by `loss_weights`.
 
-    With w the weights and l the losses of tokens, the loss of the step is sum(w * l) / `denominator`, summed over all
+    With w the weights and l the losses of tokens, the loss of the update is sum(w * l) / `denominator`, summed over all
     rows of all ranks. Both sums can be taken in any parts: the parts' weights do not depend on how rows are grouped.
     Where gradients are then averaged over ranks, each micro-batch runs backward from `scale() * sum(w * l)`.
 
-    `select`, `rank` and `micro_batch` keep every weight, the `denominator` of the whole step and the number of ranks;
+    `select`, `rank` and `micro_batch` keep every weight, the `denominator` of the whole update and the number of ranks;
     denominators of segments, rows, micro-batches and ranks are about the rows held. All arrays are read-only.
 
     Args:
         layout: the R rows held here, with S segments.
         reduction: "token", "sequence", "prompt" or "group".
         labels: "unshifted" or "shifted": the column of a weight, see `loss_weights`.
-        denominator: of the whole step: counted tokens, or sequences, prompts or groups that have a counted token.
-        data_parallel_size: ranks of the step.
+        denominator: of the whole update: counted tokens, or sequences, prompts or groups that have a counted token.
+        data_parallel_size: ranks that share the update.
         num_micro_batches: most micro-batches of one rank.
         row_ranks: int64[R], the rank of each row.
         row_micro_batches: int64[R], the micro-batch of each row on its rank.
@@ -93,7 +94,7 @@ class LossWeights:
 
     @cached_property
     def row_denominators(self) -> Float64Array:
-        """float64[R]: the sum of each row's weights; 0 for a dummy row. They add up to the step's `denominator`.
+        """float64[R]: the sum of each row's weights; 0 for a dummy row. They add up to the update's `denominator`.
 
         Whole numbers under "token", and under "sequence" unless a sequence is split; else rounded to doubles.
         """
@@ -121,11 +122,12 @@ class LossWeights:
         """The weight at every column, 0 at padding and at what does not count.
 
         Args:
-            form: "rows" or "flat", as in `packing.materialize`.
+            form: "rows" or "flat": the columns that `materialize` makes with the same `form` and `labels`.
             dtype: np.float64 or np.float32.
 
         Returns:
-            [R, T] with "rows". With "flat" one array of the footprints of all segments, one after the other.
+            [R, T] with "rows", and [T] of the one flat row with "flat". For a shard of `PackedRows`, whose labels are
+            "shifted", `np.take_along_axis(weights, shard.columns, -1)`.
 
         Raises:
             ConfigError: another form or dtype.
@@ -133,19 +135,17 @@ class LossWeights:
         form = _checks.one_of("form", form, ("rows", "flat"))
         if dtype not in (np.float64, np.float32, "float64", "float32"):
             raise ConfigError(f"`dtype` must be float64 or float32, but got {shown(dtype)}.")
-        layout = self.layout
-        if form == "rows":
-            weights: npt.NDArray[Any] = np.zeros((layout.num_rows, layout.row_length), dtype)
-            first = layout.segment_rows * layout.row_length + layout.positions
-        else:
-            weights = np.zeros(int(layout.footprints.sum()), dtype)
-            first = np.cumsum(layout.footprints) - layout.footprints
-        at = np.flatnonzero(self.counted)
-        segments = np.repeat(np.arange(layout.num_segments), self.segment_counts)
-        within = at - (np.cumsum(layout.lengths) - layout.lengths)[segments]
-        columns = first[segments] + within - (self.labels == "shifted")
-        weights.reshape(-1)[columns] = self.segment_weights[segments]
-        return weights
+        layout = self.layout if form == "rows" else self.layout.flattened()
+        values = np.repeat(self.segment_weights.astype(dtype), layout.lengths)
+        values *= self.counted
+        if self.labels == "shifted":  # across segments, too: the first token of each has no weight
+            values[:-1] = values[1:].copy()
+            values[-1:] = 0
+        weights = np.empty((layout.num_rows, layout.row_length), dtype)
+        begins, pad = np.cumsum(layout.lengths) - layout.lengths, np.zeros(values.itemsize, np.uint8)
+        places = (layout.lengths, layout.row_offsets, layout.positions)
+        kernel.copy_segments(values.view(np.uint8)[None], begins, *places, pad, weights.view(np.uint8)[:, None])
+        return weights if form == "rows" else weights[0]
 
     # --------------------------------------------------------------------------------------------------------- parts
 
@@ -168,7 +168,7 @@ class LossWeights:
         return self.select(np.flatnonzero(self.row_micro_batches == micro_batch))
 
     def select(self, rows: Any) -> LossWeights:
-        """The weights of some rows, in the order given; each row counts in the step what it counted.
+        """The weights of some rows, in the order given; each row counts in the update what it counted.
 
         Args:
             rows: row indices in [0, R), or a `slice`.
@@ -190,7 +190,7 @@ class LossWeights:
             self.num_micro_batches,
             self.row_ranks[chosen],
             self.row_micro_batches[chosen],
-            self.counted[_ranges(begins[segments], layout.lengths)],
+            _gathered(self.counted, begins[segments], layout.lengths),
             self.segment_weights[segments],
             self.segment_denominators[segments],
         )
@@ -233,12 +233,12 @@ def loss_weights(
     in the denominator either. Where nothing is counted, all weights and the denominator are 0.
 
     n and the denominators are whole numbers over the whole `layout`, which is that of all ranks and micro-batches of
-    one optimizer step. A rank that holds only its own rows takes them by `LossWeights.rank`. Where the masks of other
+    one optimizer update. A rank that holds only its own rows takes them by `LossWeights.rank`. Where the masks of other
     ranks are not known, make the weights from the rank's own rows and add the `denominator` up over the ranks: that is
-    the step's where no sequence, prompt or group lies on two ranks; `scale()` is then their number over that sum.
+    the update's where no sequence, prompt or group lies on two ranks; `scale()` is then their number over that sum.
 
     Args:
-        layout: all rows of the step.
+        layout: all rows of the update.
         loss_mask: which tokens count: a `Sequences`, whose own mask is taken; a list of N one-dimensional masks; or one
             flat mask of all tokens with `offsets`. Masks hold bools, or numbers that are 0 or 1.
         offsets: int[N+1] ascending from 0; sequence i has the tokens `offsets[i]:offsets[i + 1]` of a flat mask.
@@ -249,8 +249,9 @@ def loss_weights(
         prompts: N labels, equal where sequences are samples of one prompt; None and -1 belong to none and stand for
             themselves. For "prompt" alone.
         groups: the same for "group".
-        data_parallel_size: ranks of the step.
-        row_ranks: int[R], the rank of each row. None: equal blocks of consecutive rows (rank-major, as in a plan).
+        data_parallel_size: ranks that share the update.
+        row_ranks: int[R], the rank of each row. None: equal blocks of consecutive rows, as in a plan of one round; in
+            one of several rounds, row k is of rank k // bins_per_rank % data_parallel_size.
         micro_batches: int[R], the micro-batch of each row on its rank. None: all rows of a rank are one.
 
     Raises:
@@ -259,12 +260,12 @@ def loss_weights(
     """
     reduction = _checks.one_of("reduction", reduction, REDUCTIONS)
     labels = _checks.one_of("labels", labels, ("unshifted", "shifted"))
+    mask, offsets = read_mask(layout, loss_mask, offsets)
     members = read_members(layout.num_sequences, reduction, prompts, groups)
     data_parallel_size = _checks.integer("data_parallel_size", data_parallel_size, minimum=1, maximum=2**31)
     row_ranks = read_row_ranks(layout.num_rows, data_parallel_size, row_ranks)
     micro_batches = read_micro_batches(layout.num_rows, micro_batches)
-    mask, offsets = read_mask(layout, loss_mask, offsets)
-    counted = mask[_ranges(offsets[layout.sequences] + layout.starts, layout.lengths)]
+    counted = _gathered(mask, offsets[layout.sequences] + layout.starts, layout.lengths)
     counted[np.cumsum(layout.lengths) - layout.lengths] = False
     counts = _counts(counted, layout.lengths)
     divisors, denominator = _divisors(reduction, _sums(counts, layout.sequences, layout.num_sequences), members)
@@ -303,12 +304,19 @@ def _ranges(begins: Int64Array, lengths: Int64Array) -> Int64Array:
     return np.arange(int(lengths.sum())) + np.repeat(begins - ends + lengths, lengths)
 
 
+def _gathered(mask: BoolArray, begins: Int64Array, lengths: Int64Array) -> BoolArray:
+    """bool[total length]: runs of a mask, one after the other."""
+    runs = np.empty(int(lengths.sum()), np.bool_)
+    places = (begins, lengths, np.asarray([0, lengths.size]), np.cumsum(lengths) - lengths)
+    kernel.copy_segments(mask.view(np.uint8)[None], *places, np.zeros(1, np.uint8), runs.view(np.uint8)[None, None])
+    return runs
+
+
 def _counts(counted: BoolArray, lengths: Int64Array) -> Int64Array:
-    """int64[S]: the true values in each of consecutive runs."""
-    running = np.concatenate(([0], np.cumsum(counted, dtype=np.int64)))
-    ends = np.cumsum(lengths)
-    counts: Int64Array = running[ends] - running[ends - lengths]
-    return counts
+    """int64[S]: the true values in each of consecutive runs, none of them empty."""
+    if not lengths.size:
+        return np.zeros(0, np.int64)
+    return np.add.reduceat(counted.view(np.uint8), np.cumsum(lengths) - lengths, dtype=np.int64)
 
 
 def _sums(values: Int64Array, places: Int64Array, count: int) -> Int64Array:

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from packing._checks import Int64Array
+from packing import _checks
+from packing._checks import Int64Array, shown
 from packing._overflow import Overflow
+from packing.errors import ConfigError
 from packing.plan import LowerBound
 from packing.row_layout import RowLayout
 from packing.sequences import Sequences
 
 if TYPE_CHECKING:
+    from packing.loss_weighting import LossWeights
     from packing.packed_rows import PackedRows
 
 __all__ = ["Overflow", "PackedBatch"]
@@ -110,6 +113,56 @@ class PackedBatch:
     def unpack(self, values: Any) -> list[Any]:
         """Per-token results [R, T, ...] of `rows` by sequence, N of them in stream order; None for a dropped one."""
         return self.rows.unpack(values)
+
+    def loss_weights(
+        self,
+        reduction: str = "token",
+        *,
+        prompts: str | None = None,
+        groups: str | None = None,
+        data_parallel_size: int = 1,
+    ) -> LossWeights:
+        """What each token counts in the loss of the update: of all R rows, with the step of a row as its micro-batch.
+
+        `weights.micro_batch(step)` are those of a step's rows, `weights.rank(rank).micro_batch(step)` those that a rank
+        takes of it.
+
+        Args:
+            reduction: "token", "sequence", "prompt" or "group", see `packing.loss_weights`.
+            prompts: the name of the per-sequence value that tells prompts apart; for "prompt".
+            groups: the same of groups; for "group".
+            data_parallel_size: g, divides `num_packs`; of every step, rank r takes the rows
+                [r * num_packs / g, (r + 1) * num_packs / g).
+
+        Raises:
+            ConfigError: a name that no value has, a malformed argument.
+        """
+        from packing.loss_weighting import loss_weights
+
+        size = _checks.integer("data_parallel_size", data_parallel_size, minimum=1)
+        if self.num_packs % size:
+            raise ConfigError(f"`data_parallel_size` must divide `num_packs` {self.num_packs}, but got {size}.")
+        row = np.arange(self.num_rows)
+        return loss_weights(
+            self.layout,
+            self.sequences,
+            reduction=reduction,
+            labels=self._form["labels"] or "unshifted",
+            prompts=self._named("prompts", prompts),
+            groups=self._named("groups", groups),
+            data_parallel_size=size,
+            row_ranks=row % self.num_packs // (self.num_packs // size),
+            micro_batches=row // self.num_packs,
+        )
+
+    def _named(self, option: str, name: str | None) -> Any:
+        """The values of that name."""
+        if name is None:
+            return None
+        if name not in self.values:
+            there = ", ".join(map(repr, self.values)) or "none"
+            raise ConfigError(f"`{option}` names the value {shown(name)}, but the sequences have: {there}.")
+        return self.values[name]
 
     def _materialized(self, layout: RowLayout, **options: Any) -> PackedRows:
         from packing.materialization import materialize

@@ -6,12 +6,11 @@ from collections import defaultdict
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from packing import Planner, RowLayout, Sequences, loss_weights
+from packing import Planner, RowLayout, Sequences, loss_weights, materialize, pack_sequences
 
 torch = pytest.importorskip("torch")
 
@@ -123,28 +122,9 @@ def gradients(model):
     return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
 
-def assembled(sequences, layout, labels, form):
-    shape = (layout.num_rows, layout.row_length) if form == "rows" else (int(layout.footprints.sum()),)
-    out = SimpleNamespace(**{n: np.zeros(shape, np.int64) for n in ("input_ids", "segment_ids", "position_ids")})
-    out.labels = np.full(shape, -100)
-    flat_first = np.cumsum(layout.footprints) - layout.footprints
-    for s in range(layout.num_segments):
-        r, n = layout.segment_rows[s], layout.lengths[s]
-        first = r * layout.row_length + layout.positions[s] if form == "rows" else flat_first[s]
-        begin = sequences.offsets[layout.sequences[s]] + layout.starts[s]
-        ids = sequences.input_ids[begin : begin + n]
-        out.input_ids.reshape(-1)[first : first + n] = ids
-        out.segment_ids.reshape(-1)[first : first + n] = s - layout.row_offsets[r] + 1 if form == "rows" else s + 1
-        out.position_ids.reshape(-1)[first : first + n] = np.arange(n)
-        shown = np.where(sequences.loss_mask[begin : begin + n], ids, -100)[1:]
-        at = first + (labels == "unshifted")
-        out.labels.reshape(-1)[at : at + n - 1] = shown
-    return out
-
-
 def packed_loss(model, batch: Batch, weights, form: str):
     """sum(w * l) of some rows, run through the model at once."""
-    rows = assembled(batch.sequences, weights.layout, weights.labels, form)
+    rows = materialize(batch.sequences, weights.layout, labels=weights.labels, form=form)
     arrays = (rows.input_ids, rows.position_ids, rows.segment_ids, rows.labels)
     ids, positions, segments, labels = (tensor(np.atleast_2d(array)) for array in arrays)
     logs = model(ids, positions, segments)
@@ -215,6 +195,23 @@ def test_packed_is_unpacked(reduction, labels, form):
         assert_same(packed(batch, weights, form), wanted)
 
 
+@pytest.mark.parametrize("strategy", ["kk", "first_fit"])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_what_pack_sequences_makes_is_unpacked(reduction, strategy):
+    batch = batch_of(6)
+    items = [
+        {"input_ids": batch.sequences.input_ids[a:b], "loss_mask": batch.sequences.loss_mask[a:b], "prompt": member}
+        for (a, b), member in zip(pairwise(batch.sequences.offsets), batch.members, strict=True)
+    ]
+    options = {"num_packs": 6, "max_token_budget": 32, "alignment": {"segment": 2, "row": 16}, "labels": "shifted"}
+    (update,) = pack_sequences([items], packing_strategy=strategy, group="prompt", group_scope="rank",
+                               data_parallel_size=3, **options)  # fmt: skip
+    names = {f"{reduction}s": "prompt"} if reduction in ("prompt", "group") else {}
+    for ranks in (1, 2, 3):
+        weights = update.loss_weights(reduction, data_parallel_size=ranks, **names)
+        assert_same(packed(batch, weights, "rows"), unpacked(batch, reduction))
+
+
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_means_of_means_are_something_else(reduction):
     """The tests can fail: the mean of the micro-batches' own means is another loss."""
@@ -241,6 +238,31 @@ def test_a_step_that_is_masked_as_a_whole_has_gradients_of_zero(reduction):
     w = torch.from_numpy(weights.token_weights())
     (weights.scale() * (w * logs[:, :, 0]).sum()).backward()
     assert all((gradient == 0).all() for gradient in gradients(model).values())
+
+
+@pytest.mark.parametrize("form", ["rows", "flat"])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_the_shards_of_context_parallel_ranks_add_up_to_the_rows(reduction, form):
+    """Attention needs the keys of all shards, so the model sees whole rows; each shard has its part of the loss."""
+    batch, ranks = batch_of(4), 2
+    wanted = unpacked(batch, reduction)
+    layout = RowLayout.from_bins(batch.sequences.lengths, [[0, 1, 3, 10], [2, 4, 5, 6], [7, 8, 9], []], alignment=4)
+    weights = loss_weights(layout, batch.sequences, reduction=reduction, labels="shifted", **batch.labels(reduction))
+    rows = materialize(batch.sequences, layout, labels="shifted", form=form)
+    model, total = Transformer(), 0.0
+    for rank in range(ranks):
+        shard = rows.shard(rank, ranks)
+        arrays = (rows.input_ids, rows.position_ids, rows.segment_ids)
+        logs = model(*(tensor(np.atleast_2d(array)) for array in arrays))
+        columns = tensor(np.atleast_2d(shard.columns))
+        mine = logs.gather(1, columns[:, :, None].expand(-1, -1, VOCABULARY))
+        labels = tensor(np.atleast_2d(shard.labels))
+        w = torch.from_numpy(np.atleast_2d(np.take_along_axis(weights.token_weights(form), shard.columns, -1)))
+        assert torch.equal(w > 0, labels != -100)
+        numerator = -(w * mine.gather(2, labels.clamp(min=0)[:, :, None])[:, :, 0]).sum()
+        (weights.scale(averaged_over=ranks) * numerator / ranks).backward()
+        total += numerator.item()
+    assert_same((total / weights.denominator, gradients(model)), wanted)
 
 
 # -------------------------------------------------------------------------------------------------- real processes
