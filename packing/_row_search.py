@@ -107,7 +107,7 @@ class RowSearch:
         if self.first_fit and not on_ranks:
             yield most, known, order
             return
-        fewest = self._multiple(self._bound(wholes))
+        fewest = self._multiple(self._bound(wholes.tokens, wholes.counts, wholes.kinds))
         if fewest < most:
             searched = wholes.fewest(capacity, max_items)
             if searched is not None:
@@ -115,16 +115,18 @@ class RowSearch:
                 if fewest <= most:
                     known, most = searched, fewest
                 fewest = most
+        if on_ranks:
+            # With rows on its rank for every item there is, no group is in the way.
+            fewest, most = max(fewest, self._bound_on_ranks(items)), self._multiple(items.tokens.size * self.num_packs)
+            for num_rows in range(fewest, most + 1, self.num_packs):
+                yield num_rows, None, order
+            return
         for num_rows in range(fewest, most, self.num_packs):
             yield num_rows, None, order
         yield most, known, order
-        last = most
-        if on_ranks:
-            last = self._multiple(items.tokens.size * self.num_packs)  # enough rows on each rank for every item
-        elif not (self.plans.is_auto or self.plans.lenient or self.first_fit):
-            last = self._multiple(wholes.tokens.size)
-        for num_rows in range(most + self.num_packs, last + 1, self.num_packs):
-            yield num_rows, None, order
+        if not (self.plans.is_auto or self.plans.lenient):
+            for num_rows in range(most + self.num_packs, self._multiple(wholes.tokens.size) + 1, self.num_packs):
+                yield num_rows, None, order
 
     def _planned(
         self,
@@ -196,16 +198,28 @@ class RowSearch:
         ranks = settings["data_parallel_size"]
         return [bins[at] for at in np.arange(len(bins)).reshape(-1, ranks).T.reshape(-1)]
 
-    def _bound(self, wholes: Wholes) -> int:
-        """No layout has fewer rows."""
+    def _bound(self, tokens: Int64Array, counts: Int64Array, kinds: Int64Array) -> int:
+        """No layout of these has fewer rows."""
         max_items = self.plans.planner.max_items
         bound = 0
-        for kind in np.unique(wholes.kinds):
-            chosen = wholes.kinds == kind
-            each, _ = bin_lower_bound(wholes.tokens[chosen], self._capacity, quick=True)
-            segments = int(wholes.counts[chosen].sum())
+        for kind in np.unique(kinds):
+            chosen = kinds == kind
+            each, _ = bin_lower_bound(tokens[chosen], self._capacity, quick=True)
+            segments = int(counts[chosen].sum())
             bound += each if max_items is None else max(each, -(-segments // max_items))
         return bound
+
+    def _bound_on_ranks(self, items: RowItems) -> int:
+        """No layout has fewer rows, because one rank takes the largest group; a multiple of `num_packs`."""
+        assert items.groups is not None
+        assert self.ranks is not None
+        ones = np.ones(items.tokens.size, np.int64)
+        kinds = ones if items.kinds is None else items.kinds
+        largest = 0
+        for group in np.unique(items.groups[items.groups >= 0]):
+            chosen = items.groups == group
+            largest = max(largest, self._bound(items.tokens[chosen], ones[chosen], kinds[chosen]))
+        return self._multiple(largest * self.ranks)
 
     @property
     def _capacity(self) -> int:

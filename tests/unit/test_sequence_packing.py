@@ -19,6 +19,7 @@ from packing import (
     UnsupportedProblemError,
     pack_sequences,
 )
+from packing._row_search import RowSearch
 
 
 def stream_of(lengths, **values):
@@ -334,6 +335,16 @@ def test_a_group_shares_the_rank_where_no_row_can_hold_it():
         for rank in range(2)
     ]
     assert sorted(ranks, key=min) == [{0}, {1}]
+
+
+def test_a_group_that_needs_many_rows_on_one_rank_is_no_long_search(monkeypatch):
+    counts = []
+    search = RowSearch._counts
+    monkeypatch.setattr(RowSearch, "_counts", lambda *args: (counts.append(one[0]) or one for one in search(*args)))
+    values = {"prompt": [0] * 60 + [None]}
+    (batch,) = packed([[16] * 61], values=values, group="prompt", group_scope="rank", data_parallel_size=2)
+    assert counts == [120]
+    assert (batch.num_rows, batch.num_dummy_rows) == (120, 59)
 
 
 def test_names_of_several_values_keep_apart():
