@@ -20,7 +20,7 @@ def batches(draw):
     budget = draw(st.integers(8, 40)) * 4
     alignment = draw(st.sampled_from([1, 4, {"segment": 2, "row": 4}]))
     count = draw(st.integers(0, 24))
-    lengths = draw(st.lists(st.integers(1, budget // 2), min_size=count, max_size=count))
+    lengths = draw(st.lists(st.integers(1, budget // 8 * 4), min_size=count, max_size=count))
     options = {"alignment": alignment, "algorithm": "auto"}
     if draw(st.booleans()):
         options["max_segments_per_row"] = draw(st.integers(2, 6))
