@@ -23,6 +23,7 @@ if backend == "compiled":
         from packing._kernels import _reach as reach
         from packing._kernels import _reduce_bins as reduce_bins
         from packing._kernels import _relieve as relieve
+        from packing._kernels import _settle as settle
         from packing._kernels import _swap as swap
     except ImportError as error:
         names = os.listdir(os.path.dirname(__file__))
@@ -52,6 +53,7 @@ elif backend == "reference":
         reach,
         reduce_bins,
         relieve,
+        settle,
         swap,
     )
 else:
@@ -72,5 +74,6 @@ __all__ = [
     "reach",
     "reduce_bins",
     "relieve",
+    "settle",
     "swap",
 ]
