@@ -35,9 +35,9 @@ _OBJECTIVES = {"makespan", "balance", "rounds", "pipeline", "components"}
 _FEW_PER_UNIT = 8
 """Up to so many samples a rank, bin packing under a level is a better start than differencing (measured)."""
 
-_FULL_EFFORT, _FULL_CHECKS = 16, 7 << 23
+_FULL_EFFORT, _FULL_CHECKS = 16, 5 << 23
 """How much more is looked at where packs are over 99.9 % full, where few exchanges are possible, each of a small gain;
-and the most checks of such a step of up to 8,192 samples, some 150 ms."""
+and the most checks of such a step of up to 8,192 samples, some 100 ms."""
 
 _EXHAUSTIVE_SHARE, _FIRST_LOOK = 8, 16
 """Which part of the checks an exhaustive search may make in addition, and how much of it before kicks."""
