@@ -98,9 +98,9 @@ def _filled(problem: Problem, items: Placed, slots: int) -> Int64Array:
 def _levels(problem: Problem, size: int, total: int) -> Term:
     """The level bound on the packs, sorted by load, in rounds of `size`.
 
-    With S the loads in descending order, S[r * size] is at least a level m_r (see `round_heads`), and the loads from there
-    on sum to at least a rest F_r (see `_rests`). Let A_r be the sum of S[r * size], S[(r + 1) * size], ...: it is at
-    least F_r / size, because no load of a round is above its first, and at least m_r + A_(r+1), where m_r is also no
+    With S the loads in descending order, S[r * size] is at least a level m_r (see `round_heads`), and the loads from
+    there on sum to at least a rest F_r (see `_rests`). Let A_r be the sum of S[r * size], S[(r + 1) * size], ...: it is
+    at least F_r / size, because no load of a round is above its first, and at least m_r + A_(r+1), where m_r is also no
     less than the mean of the later ones. A_0 is the objective.
     """
     items = placed(problem, problem.cost, on_rank=False)

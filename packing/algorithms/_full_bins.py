@@ -64,7 +64,7 @@ def fit_full(search: LevelSearch) -> Assignment | None:
 
 
 def _least_levels(search: LevelSearch) -> Int64Array:
-    """int64[units]: levels (m_1, ..., m_j, mu, ..., mu) of the rounds with the smallest sum that can hold everything."""
+    """int64[units]: levels (m_1, ..., m_j, mu, ..., mu) of the rounds, of the smallest sum that can hold everything."""
     problem, size = search.problem, search.round_size
     rounds, total = search.num_units // size, exact_sum(problem.cost)
     if search.num_units != problem.num_bins or not isinstance(problem.capacity, int):

@@ -16,7 +16,7 @@ ANY = REFERENCE if _kernels.backend == "reference" else COMPILED
 
 @st.composite
 def layouts(draw):
-    """(cost, tokens, capacity, bin_of): about even, or at random; some of the bins have more entries than are listed."""
+    """(cost, tokens, capacity, bin_of): about even, or at random; some bins have more entries than are listed."""
     num_bins = draw(st.integers(1, 6))
     n = num_bins + draw(st.sampled_from([0, 3, 20, 60, 200]))
     generator = np.random.default_rng(draw(st.integers(0, 2**32)))
