@@ -43,7 +43,7 @@ setup(
     ext_modules=extensions,
     options={
         "bdist_wheel": {"py_limited_api": "cp311"},
-        "build_ext": {"cython_c_in_temp": True},
+        "build_ext": {"cython_c_in_temp": True, "parallel": os.cpu_count()},
         "build": {"build_base": "build/checked" if checked else "build/release"},
     },
 )

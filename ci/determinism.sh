@@ -11,7 +11,11 @@ python=${PYTHON:-python3}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 quick=()
-if [ "${1:-}" = --quick ]; then quick=(--quick); fi
+thread_counts="2 4 8"
+if [ "${1:-}" = --quick ]; then
+  quick=(--quick)
+  thread_counts=4
+fi
 expected=
 
 # digest NAME PYTHON FOLDER [OPTION...]: plans with that Python, `packing` from that folder, and compares.
@@ -30,7 +34,7 @@ digest() {
 variants() {
   digest "$1" "$2" "$3"
   digest "$1, keyed samples permuted" "$2" "$3" --permuted
-  for threads in 2 4 8; do
+  for threads in $thread_counts; do
     digest "$1, $threads threads" "$2" "$3" --threads "$threads"
   done
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -204,6 +205,19 @@ class RowLayout:
             self.row_length,
             self.alignment,
         )
+
+    def flattened(self) -> RowLayout:
+        """The same segments in one row, which ends at a multiple of the row alignment.
+
+        Dummy rows take no columns in it; where there are no other rows, it is a dummy of one alignment of columns.
+        """
+        row = self.alignment.row
+        length = -(-int(self.row_columns.sum()) // row) * row
+        if self.num_segments == 0 and self.num_rows:
+            length = math.lcm(self.alignment.segment, row)
+        offsets = np.asarray([0, self.num_segments])
+        columns = (self.sequences, self.starts, self.lengths, self.footprints)
+        return RowLayout(self.num_sequences, offsets, *columns, length, self.alignment)
 
     def __repr__(self) -> str:
         return (

@@ -23,6 +23,7 @@ if backend == "compiled":
         from packing._kernels import _reach as reach
         from packing._kernels import _reduce_bins as reduce_bins
         from packing._kernels import _relieve as relieve
+        from packing._kernels import _rows as rows
         from packing._kernels import _settle as settle
         from packing._kernels import _swap as swap
     except ImportError as error:
@@ -53,6 +54,7 @@ elif backend == "reference":
         reach,
         reduce_bins,
         relieve,
+        rows,
         settle,
         swap,
     )
@@ -74,6 +76,7 @@ __all__ = [
     "reach",
     "reduce_bins",
     "relieve",
+    "rows",
     "settle",
     "swap",
 ]

@@ -61,8 +61,8 @@ _MANY_SAMPLES = 1024
 """From so many samples on, packing below a level needs more steps for each (measured at 4 samples a rank)."""
 
 _LEAST_KICKS, _MOST_EXACT, _MOST_KICKS = 2, 4, 32
-"""The first and the longest run of simple kicks where nothing but cost decides, in checks of the step: short where costs
-are small whole numbers, since there packing below a level does as much."""
+"""The first and the longest run of simple kicks where nothing but cost decides, in checks of the step: short where
+costs are small whole numbers, since there packing below a level does as much."""
 
 _PRECISION = 24
 """A layout within 2**-24 of the bound ends the search, unless the effort is "thorough": no cost model is as exact."""

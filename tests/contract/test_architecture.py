@@ -67,11 +67,17 @@ def test_the_adapters_are_imported_only_when_they_are_used():
     heavy = ("torch", "jax", "ray", "click", "rich", "yaml", "pyarrow", "transformers")
     for path in python_files():
         part = module_name(path).split(".")[1:2]
-        if part and part[0] in ("torch", "jax", "ray", "cli", "report", "__main__"):
+        if part and part[0] in ("torch", "jax", "ray", "compat", "cli", "report", "__main__"):
             continue
         for name in imports(path):
             assert name.split(".")[0] not in heavy, (path, name)
             assert not any(inside(name, one) for one in ("torch", "jax", "ray", "cli", "report")), (path, name)
+
+
+def test_drop_in_functions_need_no_library_before_they_are_called():
+    modules = [module_name(path) for path in python_files(PACKAGE / "compat")]
+    loaded = fresh(f"import sys, {', '.join(modules)}; print(*sys.modules)").split()
+    assert not {name.split(".")[0] for name in loaded} & {"torch", "datasets", "pyarrow", "transformers"}
 
 
 IMPORT = """

@@ -49,6 +49,11 @@ def test_every_public_name_is_there():
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*", packing.__version__)
 
 
+def test_no_module_has_the_name_of_a_public_object():
+    """Importing `packing.NAME` as a module would put it in the object's place."""
+    assert not {module_name(path) for path in python_files()} & {f"packing.{name}" for name in packing.__all__}
+
+
 def test_an_unknown_public_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match=r"^module 'packing' has no attribute 'Plannr'$"):
         _ = packing.Plannr
@@ -121,9 +126,13 @@ def test_errors_survive_a_pickle(name):
 
 
 def test_every_error_raised_on_purpose_is_of_the_tree():
-    """What else is raised by name is Python's own protocol: attributes, indices, imports, read-only mappings."""
+    """What else is raised by name is Python's own protocol: attributes, indices, imports, read-only mappings.
+
+    And an InfeasibleError of a drop-in form that is what the original raises, too.
+    """
     allowed = {
         *TREE, "AttributeError", "IndexError", "ImportError", "TypeError", "AssertionError", "KeyError", "ValueError",
+        "AllocationError", "NoPartitionError",
     }  # fmt: skip
     for path in python_files():
         if "_reference" in path.parts or "cli" in path.parts:

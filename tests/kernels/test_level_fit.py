@@ -81,14 +81,14 @@ def cases(draw, simple: bool = False):
 
 
 @needs_both
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(cases())
 def test_every_feature_is_bit_equal(case):
     assert _place(COMPILED, case) == _place(REFERENCE, case)
 
 
 @needs_both
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(cases(simple=True))
 def test_the_trees_are_bit_equal(case):
     assert _place(COMPILED, case) == _place(REFERENCE, case)

@@ -42,7 +42,7 @@ ALGORITHMS = [
     "auto", "lpt", "exchange", "feasible_lpt", "kk", "combine", "level_multifit", "equal_count", "first_fit",
     "first_fit_decreasing", "best_fit_decreasing", "exact_fill", "next_fit", "none",
 ]  # fmt: skip
-EFFORT = 16 if _kernels.backend == "reference" else 256  # a number: the kit asks a new process for the same answers
+EFFORT = 16 if _kernels.backend == "reference" else 48  # a number: the kit asks a new process for the same answers
 OPTIONS = {"auto": {"effort": EFFORT}, "exchange": {"effort": EFFORT}}
 NO_CANDIDATE = {"equal_count": {"uneven_count": "its samples are no multiple of the ranks"}}
 LLAMA = json.loads((ROOT / "tests" / "data" / "configs" / "llama-3.1-8b.json").read_text())["config"]

@@ -142,7 +142,7 @@ def problems_with_layouts(draw):
     return problem, Assignment(edges, order)
 
 
-@examples(1000)
+@examples(300)
 @given(problems_with_layouts())
 def test_the_fast_form_agrees_with_the_predicate(case):
     problem, layout = case

@@ -57,6 +57,16 @@ def test_an_oversized_sample_lengthens_every_row():
     assert RowLayout.from_plan(plan).row_length == 40
 
 
+def test_the_flat_row_holds_all_segments_and_no_padding_of_rows():
+    layout = RowLayout.from_bins([5, 3, 9, 2], [[2], [], [0, 3]], row_length=32, alignment={"segment": 4, "row": 16})
+    flat = layout.flattened()
+    assert (flat.row_offsets.tolist(), flat.sequences.tolist()) == ([0, 3], [2, 0, 3])
+    assert (flat.positions.tolist(), flat.row_length) == ([0, 12, 20], 32)
+    assert layout.select([0]).flattened().row_length == 16
+    assert layout.select([1]).flattened().row_length == 16  # a dummy stays a dummy
+    assert RowLayout.from_bins([], []).flattened().row_length == 0
+
+
 def test_rows_are_selected_in_the_order_given():
     layout = RowLayout.from_bins([5, 3, 9, 2], [[2], [0, 3], [1]], row_length=16)
     chosen = layout.select([2, 1])

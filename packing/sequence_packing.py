@@ -1,0 +1,281 @@
+"""Sequence packing: a stream of batches of sequences in, rows of equal work for every optimizer update out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from packing import _checks
+from packing._checks import Int64Array, shown
+from packing._overflow import POLICIES, Pieces
+from packing._row_items import RowItems, labels_of
+from packing._row_search import FoundRows, RowSearch, in_order
+from packing._row_settings import CostModel, canonical_order, combined_labels, row_search
+from packing._updates import Update, updates
+from packing.alignment import Alignment
+from packing.errors import ConfigError
+from packing.packed_batch import PackedBatch
+from packing.row_layout import RowLayout
+from packing.sequences import Sequences
+
+__all__ = ["pack_sequences"]
+
+_ORDERS = ("balanced", "sampler", "shuffled")
+
+
+def pack_sequences(
+    batches: Iterable[Any],
+    *,
+    num_packs: int,
+    max_token_budget: int,
+    packing_strategy: Any = "kk",
+    order: str = "balanced",
+    seed: int | None = None,
+    overflow: str = "error",
+    sequences_per_update: int | None = None,
+    update_id: str | None = None,
+    last_update: str = "error",
+    group: str | None = None,
+    group_scope: str = "bin",
+    forbid: str | Iterable[str] | None = None,
+    data_parallel_size: int | None = None,
+    max_segments_per_row: int | None = None,
+    alignment: Any = 1,
+    estimator: Any = "attention",
+    pad_id: int = 0,
+    padding: Mapping[str, Any] | None = None,
+    labels: str | None = None,
+    ignore_index: int = -100,
+    position_start: int = 0,
+    num_segments: int | None = None,
+) -> Iterator[PackedBatch]:
+    """Packs a stream of batches, one optimizer update after the other.
+
+    Every sequence of an update is in its rows exactly once, or is counted in `PackedBatch.losses`. The number of rows
+    is a multiple of `num_packs`, the smallest one for which a layout is found; dummy rows are only where an update has
+    fewer sequences (or groups) than rows. Sequences never cross an update. The same stream gives the same rows on every
+    rank and machine.
+
+    All settings are checked here, before the stream is touched; batches are read one by one when the updates are
+    asked for.
+
+    Args:
+        batches: an iterable of batches, each in any form that `Sequences.of` takes: lists of ids, (prompt, completion)
+            pairs or mappings with features and values, or a `Sequences`. A batch without sequences adds nothing. For a
+            stream of single sequences: `([sequence] for sequence in stream)`.
+        num_packs: rows of a step, such as one for each data-parallel rank.
+        max_token_budget: T, columns of a row.
+        packing_strategy: how the sequences of an update are laid out. "kk": largest differencing of their work, then
+            repair of what is over the cap; where it finds no layout, or other limits than the cap apply, by `auto`.
+            "first_fit": each into the first row that may take it, in the order of `order` (with groups on ranks by
+            `auto`). "auto": the most even rows.
+            Or any algorithm by name or config, as in `Planner`; where it finds no layout, there are more rows.
+        order: how rows and their sequences are arranged. "balanced": rows by work descending, so that those of a step
+            are alike. "sampler": rows by their first sequence, sequences as they came. "shuffled": the same after a
+            random permutation of every update, another one for each.
+        seed: of "shuffled", a non-negative integer.
+        overflow: what to do with a sequence that no row can hold, alignment included: "error"; "single" (a row of its
+            own, and the rows of this update are as long as it needs); "truncate_left" and "truncate_right" (tokens are
+            removed at that end); "split" (into segments that each fill a row, and a rest); "drop".
+        sequences_per_update: sequences of an update, regrouped from batches of any size.
+        update_id: name of a per-sequence value instead; sequences of one value follow each other and make an update.
+            Without both, every batch is an update.
+        last_update: "error" or "pack": a stream that ends inside an update of `sequences_per_update`.
+        group: name of a per-sequence value; sequences with one value (a preference pair, a rollout group, a shared
+            prefix) stay together. None and -1: in no group.
+        group_scope: "bin" (in one row) or "rank" (in the rows of one rank; needs `data_parallel_size`).
+        forbid: name of a per-sequence value, or names; sequences with different ones (policy version, adapter) never
+            share a row.
+        data_parallel_size: g, divides `num_packs`; of every step, rank r takes the rows [r * num_packs / g, (r + 1) *
+            num_packs / g), and the work of a rank's rows together is balanced. None: every row by itself.
+        max_segments_per_row: most segments in one row, and the width of `cu_seqlens`.
+        alignment: to what segments and rows are rounded up; see `packing.Alignment`.
+        estimator: the work of a sequence, as in `Planner`; values of that name are its columns. A split sequence counts
+            by its segments.
+        pad_id, padding, labels, ignore_index, position_start, num_segments: of `packing.materialize`.
+
+    Returns:
+        An iterator over the updates.
+
+    Raises:
+        ConfigError: a setting has a wrong type or value. While iterating: a malformed batch, a value that is missing, a
+            stream that ends inside an update.
+        InfeasibleError: while iterating: a sequence or group that no row can hold.
+        UnsupportedProblemError: while iterating: the algorithm cannot keep a limit that is asked for.
+        NoCandidateError: while iterating: the algorithm finds no layout in any number of rows.
+    """
+    if isinstance(batches, (str, bytes, Mapping, Sequences)) or not isinstance(batches, Iterable):
+        raise ConfigError(f"`batches` must be an iterable of batches, but got {shown(batches)}.")
+    _checks.one_of("order", order, _ORDERS)
+    seed = _checks.optional_integer("seed", seed, minimum=0)
+    if (seed is None) == (order == "shuffled"):
+        raise ConfigError(f'`seed` must be given with `order` "shuffled" and only then, but got {seed} with {order!r}.')
+    _checks.one_of("overflow", overflow, POLICIES)
+    sequences_per_update = _checks.optional_integer("sequences_per_update", sequences_per_update, minimum=1)
+    if update_id is not None and sequences_per_update is not None:
+        raise ConfigError("`update_id` and `sequences_per_update` must not both be given.")
+    _checks.one_of("last_update", last_update, ("error", "pack"))
+    _checks.one_of("group_scope", group_scope, ("bin", "rank"))
+    kinds = [forbid] if isinstance(forbid, str) or not isinstance(forbid, Iterable) else list(forbid)
+    for name, value in (("update_id", update_id), ("group", group), *(("forbid", kind) for kind in kinds)):
+        if value is not None and not isinstance(value, str):
+            raise ConfigError(f"`{name}` must be the name of a per-sequence value, but got {shown(value)}.")
+    num_packs = _checks.integer("num_packs", num_packs, minimum=1, maximum=2**31 - 1)
+    search = row_search(
+        "none" if packing_strategy == "first_fit" else packing_strategy,
+        num_packs,
+        max_token_budget,
+        alignment=alignment,
+        max_segments_per_row=max_segments_per_row,
+        first_fit=isinstance(packing_strategy, str) and packing_strategy == "first_fit",
+        ranks=_ranks(data_parallel_size, num_packs, group, group_scope),
+        group_scope=group_scope,
+        oversized="single" if overflow == "single" else "error",
+        lenient=isinstance(packing_strategy, str) and packing_strategy == "kk",
+    )
+    form = {
+        "pad_id": pad_id,
+        "padding": padding,
+        "labels": labels,
+        "ignore_index": ignore_index,
+        "position_start": position_start,
+        "num_segments": max_segments_per_row if num_segments is None else num_segments,
+    }
+    _check_form(form)
+    packer = _Packer(
+        search=search,
+        budget=int(max_token_budget),
+        alignment=Alignment.of(alignment),
+        overflow=overflow,
+        order=order,
+        seed=seed,
+        group=group,
+        kinds=[kind for kind in kinds if kind is not None],
+        cost_model=CostModel(estimator),
+        form=form,
+    )
+    return map(packer.pack, updates(batches, sequences_per_update, update_id, last_update == "pack"))
+
+
+def _ranks(data_parallel_size: Any, num_packs: int, group: str | None, group_scope: str) -> int | None:
+    ranks = _checks.optional_integer("data_parallel_size", data_parallel_size, minimum=1)
+    if ranks is None and group is not None and group_scope == "rank":
+        raise ConfigError('`data_parallel_size` must be given with `group_scope` "rank".')
+    if ranks is not None and num_packs % ranks:
+        raise ConfigError(f"`data_parallel_size` must divide `num_packs` {num_packs}, but got {ranks}.")
+    return ranks
+
+
+def _check_form(form: Mapping[str, Any]) -> None:
+    """What `materialize` would refuse whatever the sequences are."""
+    for name in ("pad_id", "ignore_index"):
+        _checks.integer(name, form[name])
+    if form["padding"] is not None and not isinstance(form["padding"], Mapping):
+        raise ConfigError(f"`padding` must map features to values, but got {shown(form['padding'])}.")
+    if form["labels"] is not None:
+        _checks.one_of("labels", form["labels"], ("unshifted", "shifted"))
+    _checks.integer("position_start", form["position_start"], minimum=0, maximum=2**31 - 1)
+    _checks.optional_integer("num_segments", form["num_segments"], minimum=1, maximum=2**31)
+
+
+@dataclass(frozen=True)
+class _Packer:
+    """The settings of `pack_sequences`, checked."""
+
+    search: RowSearch
+    budget: int
+    alignment: Alignment
+    overflow: str
+    order: str
+    seed: int | None
+    group: str | None
+    kinds: list[str]
+    cost_model: CostModel
+    form: Mapping[str, Any]
+
+    def pack(self, update: Update) -> PackedBatch:
+        """The rows of one update."""
+        sequences = update.sequences
+        pieces = Pieces.of(sequences.lengths, self.budget, self.alignment, self.overflow, update.first)
+        items = self._items(sequences, pieces, update.first)
+        values = {name: _taken(column, pieces.sequences) for name, column in sequences.values.items()}
+        costs = self.cost_model(pieces.lengths, values)
+        position = self._positions(len(sequences), update.number)[pieces.sequences]
+        in_turn = np.lexsort((pieces.starts, position))
+        by_work = self.order == "balanced"
+        order = canonical_order(items, costs) if by_work and not self.search.first_fit else in_turn
+        found = self.search.search(items.take(order), pieces.lengths[order], costs[order])
+        turn = np.empty_like(in_turn)
+        turn[in_turn] = np.arange(in_turn.size)
+        rows = [np.sort(turn[order[row]]) for row in found.rows]  # each in turn
+        arranged = np.argsort(-found.loads, kind="stable") if by_work else in_order(rows, np.arange(turn.size))
+        found = FoundRows([in_turn[row] for row in rows], found.loads, found.plan)
+        found = found.arranged(arranged, self.search.num_packs, self.search.ranks)
+        plan = found.plan
+        algorithm = None if plan is None else plan.algorithm
+        if self.search.first_fit and algorithm == "none":
+            algorithm = "first_fit"
+        return PackedBatch(
+            update=update.name,
+            sequences=sequences,
+            indices=update.first + np.arange(len(sequences)),
+            layout=self._layout(len(sequences), pieces, found.rows),
+            num_packs=self.search.num_packs,
+            losses=pieces.overflows,
+            loads=found.loads,
+            lower_bound=None if plan is None else plan.lower_bound,
+            gap=0.0 if plan is None else plan.gap,
+            algorithm=algorithm,
+            is_complete=update.is_complete,
+            _form=self.form,
+        )
+
+    def _items(self, sequences: Sequences, pieces: Pieces, first: int) -> RowItems:
+        """The pieces with their labels; an InfeasibleError for a group that no row can hold."""
+        kinds = combined_labels([_labels("forbid", name, sequences) for name in self.kinds])
+        groups = None if self.group is None else _labels("group", self.group, sequences, none=-1)
+        items = RowItems(
+            pieces.footprints,
+            None if kinds is None else kinds[pieces.sequences],
+            None if groups is None else groups[pieces.sequences],
+        )
+        if self.search.group_scope == "bin":
+            items.check_groups(
+                self.budget, self.search.planner.max_items, lambda at: f"sequence {first + pieces.sequences[at]}"
+            )
+        return items
+
+    def _positions(self, count: int, number: int) -> Int64Array:
+        """int64[N]: where each sequence of an update comes in its order."""
+        if self.seed is None:
+            return np.arange(count)
+        return np.random.default_rng((self.seed, number)).permutation(count)
+
+    def _layout(self, num_sequences: int, pieces: Pieces, rows: list[Int64Array]) -> RowLayout:
+        chosen = np.concatenate(rows)
+        row = self.alignment.row
+        longest = -(-int(pieces.footprints.max(initial=0)) // row) * row
+        return RowLayout(
+            num_sequences,
+            np.concatenate(([0], np.cumsum([one.size for one in rows]))),
+            pieces.sequences[chosen],
+            pieces.starts[chosen],
+            pieces.lengths[chosen],
+            pieces.footprints[chosen],
+            max(self.budget, longest),
+            self.alignment,
+        )
+
+
+def _labels(option: str, name: str, sequences: Sequences, none: int | None = None) -> Int64Array:
+    if name not in sequences.values:
+        there = ", ".join(map(repr, sequences.values)) or "none"
+        raise ConfigError(f"`{option}` names the value {name!r}, but the sequences have: {there}.")
+    return labels_of(name, sequences.values[name], len(sequences), none=none)
+
+
+def _taken(column: Any, indices: Int64Array) -> Any:
+    return column[indices] if isinstance(column, np.ndarray) else [column[at] for at in indices.tolist()]
