@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-MOST_PAIRED, MOST_TRIPLED = 64, 16
+_MOST_PAIRED, _MOST_TRIPLED = 64, 16
 """Of the entries of a bin the last ones are looked at in pairs, and in threes where there are no more than these."""
 
 Exchange = tuple[tuple[int, ...], tuple[int, ...], int]
 """Entries that leave a bin, entries that come in return, and the bin they come from."""
 
-EQUAL = 8
+_EQUAL = 8
 """How many entries or subsets with the same tokens are looked at."""
 
 
@@ -92,7 +92,7 @@ class Layout:
             wanted = self.tokens[x] - excess
             first = bisect_left(self.tokens, -wanted, key=lambda length: -length)
             self.checks += 4
-            for y in range(first, min(first + EQUAL, len(self.tokens))):
+            for y in range(first, min(first + _EQUAL, len(self.tokens))):
                 if self.tokens[y] != wanted:
                     break
                 self.checks += 1
@@ -126,7 +126,7 @@ class Layout:
             wanted = self.total(self.tokens, x) - difference
             while first < len(theirs) and self.total(self.tokens, theirs[first]) > wanted:
                 first += 1
-            for y in theirs[first : first + EQUAL]:
+            for y in theirs[first : first + _EQUAL]:
                 if self.total(self.tokens, y) != wanted:
                     break
                 self.checks += 1
@@ -138,8 +138,8 @@ class Layout:
 
     def subsets(self, b: int) -> list[tuple[int, ...]]:
         """The subsets of a bin's last entries, by tokens descending, and the empty one."""
-        entries = self.members[b][-MOST_PAIRED:]
-        depth = 3 if len(entries) <= MOST_TRIPLED else 2
+        entries = self.members[b][-_MOST_PAIRED:]
+        depth = 3 if len(entries) <= _MOST_TRIPLED else 2
         subsets = [chosen for size in range(1, depth + 1) for chosen in combinations(entries, size)]
         subsets.append(())
         self.checks += len(self.members[b]) + 8 * len(subsets)

@@ -282,3 +282,5 @@ class Portfolio:
         if not self.problem.equal_count:
             yield combine(self.problem, self.order)
             yield level_multifit(self.problem, self.order)
+        if self.problem.reference is not None:  # from a good one exchanges may end in a worse place
+            yield Portfolio(replace(self.problem, reference=None), self.effort).solve()
