@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Runs the kernel tests under the address and undefined-behaviour sanitizers.
-#   ci/sanitize.sh [--quick]     --quick: only two kernels, beside the others as they were built in the checkout
+#   ci/sanitize.sh [--quick]     --quick: only three kernels, beside the others as they were built in the checkout
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tests="tests/kernels tests/vectors tests/unit/test_bins.py tests/unit/test_partition.py"
 few=
 if [ "${1:-}" = --quick ]; then
-  few="greedy exchange"
-  tests="tests/kernels/test_greedy.py tests/kernels/test_exchange.py"
+  few="greedy exchange rows"
+  tests="tests/kernels/test_greedy.py tests/kernels/test_exchange.py tests/kernels/test_rows.py"
 fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

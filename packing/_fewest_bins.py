@@ -74,6 +74,9 @@ def fewer_bins(
     num_bins = _kernels.reduce_bins.reduce_bins(
         tokens, capacity, max_items, fewest, max_steps, bin_of, num_bins, np.empty(size, np.uint8)
     )
+    # The search makes its two last bins of what is left over, which may be none for the second of them.
+    used = np.bincount(bin_of, minlength=num_bins) > 0
+    bin_of, num_bins = (np.cumsum(used, dtype=np.int32) - 1)[bin_of], int(used.sum())
     first = np.empty(num_bins, np.int64)
     first[bin_of[::-1]] = np.arange(tokens.size)[::-1]  # of equal indices the last assignment counts
     number = np.empty(num_bins, np.int32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,19 +12,12 @@ import numpy.typing as npt
 
 from packing._checks import Int64Array
 from packing._row_items import RowItems, Wholes
+from packing._row_plans import RowPlanner, bins_of
 from packing.bin_bounds import bin_lower_bound
-from packing.errors import InfeasibleError, NoCandidateError, UnsupportedProblemError
+from packing.errors import InfeasibleError, NoCandidateError
 from packing.plan import Plan
-from packing.planner import Planner
 
 __all__ = ["FoundRows", "RowSearch", "in_order"]
-
-_CLOSE = 0.02
-"""How far above its bound the largest load may be before the search goes on with more effort."""
-
-_FIRST_CHECKS, _MORE_CHECKS, _MOST_ITEMS = 3 << 19, 1 << 24, 1 << 13
-"""Checks of `auto` at first (half of its "normal" effort: some 15 ms for 1,024 items in 128 rows) and of the search
-that goes on (some 60 ms), up to so many items; beyond, its effort is "normal"."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +28,13 @@ class FoundRows:
         rows: one int64 array of items for each of R rows; dummy rows are empty.
         loads: float64[R], the work of each row.
         plan: over the rows (or ranks) that are planned; its items are numbered as they were planned. None: no items.
+        algorithm: what made it; None: no items.
     """
 
     rows: list[Int64Array]
     loads: npt.NDArray[np.float64]
     plan: Plan | None
+    algorithm: str | None
 
     def arranged(self, order: Int64Array, num_packs: int, ranks: int | None) -> FoundRows:
         """The rows one step after another, num_packs in each, and in a step rank after rank.
@@ -54,7 +49,8 @@ class FoundRows:
             rank_of = order // per_rank
             by_rank = order[np.argsort(rank_of, kind="stable")].reshape(ranks, per_rank // each, each)
             order = by_rank.transpose(1, 0, 2).reshape(-1)
-        return FoundRows([self.rows[row] for row in order.tolist()], self.loads[order], self.plan)
+        rows = [self.rows[row] for row in order.tolist()]
+        return FoundRows(rows, self.loads[order], self.plan, self.algorithm)
 
 
 @dataclass(frozen=True)
@@ -62,24 +58,18 @@ class RowSearch:
     """What is searched for; every setting is checked.
 
     Attributes:
-        planner: cap, alignment, algorithm, most items in a row, oversized policy; its ranks and labels are set here.
-        fallback: the same with the algorithm `auto`; the planner itself where that is its algorithm.
-        first_fit: rows by first fit in the order of the items, which the planner's algorithm leaves as they are; with
-            groups on ranks by the fallback.
+        plans: what finds a layout in a given number of rows.
         num_packs: the number of rows is a multiple of it.
+        first_fit: rows by first fit in the order of the items instead; with groups on ranks by `auto`.
         ranks: the rows of a rank are balanced together; None: every row by itself.
         group_scope: "bin" or "rank".
-        lenient: the fallback stands in where the planner's algorithm finds no layout or does not know a limit; else the
-            number of rows grows until it finds one, and a limit it does not know is an error.
     """
 
-    planner: Planner
-    fallback: Planner
+    plans: RowPlanner
     num_packs: int
     first_fit: bool = False
     ranks: int | None = None
     group_scope: str = "bin"
-    lenient: bool = False
 
     def search(self, items: RowItems, lengths: Int64Array, costs: npt.NDArray[Any]) -> FoundRows:
         """The rows.
@@ -94,15 +84,13 @@ class RowSearch:
             UnsupportedProblemError: the algorithm does not know a limit.
         """
         if items.tokens.size == 0:
-            return FoundRows([np.empty(0, np.int64)] * self.num_packs, np.zeros(self.num_packs), None)
+            return FoundRows([np.empty(0, np.int64)] * self.num_packs, np.zeros(self.num_packs), None, None)
         in_rows = items if self.group_scope == "bin" else dataclasses.replace(items, groups=None)
         wholes = Wholes.of(in_rows)
         error: Exception | None = None
         for num_rows, row_of, order in self._counts(items, wholes):
-            filled = min(num_rows, wholes.tokens.size)
-            start = None if row_of is None else Wholes.spread(row_of, order, filled)[wholes.whole_of]
             try:
-                return self._planned(items, lengths, costs, num_rows, filled, start)
+                return self._planned(items, wholes, lengths, costs, num_rows, row_of, order)
             except (NoCandidateError, InfeasibleError) as found_none:
                 error = found_none
         assert error is not None
@@ -110,7 +98,7 @@ class RowSearch:
 
     def _counts(self, items: RowItems, wholes: Wholes) -> Iterator[tuple[int, Int64Array | None, Int64Array]]:
         """(number of rows, rows of the wholes that are known to keep the caps or None, order of placing), ascending."""
-        capacity, max_items = self._capacity, self.planner.max_items
+        capacity, max_items = self._capacity, self.plans.planner.max_items
         by_index = np.arange(wholes.tokens.size)
         order = by_index if self.first_fit else np.argsort(-wholes.tokens, kind="stable")
         known = wholes.first_fit(order, capacity, max_items)
@@ -133,7 +121,7 @@ class RowSearch:
         last = most
         if on_ranks:
             last = self._multiple(items.tokens.size * self.num_packs)  # enough rows on each rank for every item
-        elif self.planner is not self.fallback and not self.lenient and not self.first_fit:
+        elif not (self.plans.is_auto or self.plans.lenient or self.first_fit):
             last = self._multiple(wholes.tokens.size)
         for num_rows in range(most + self.num_packs, last + 1, self.num_packs):
             yield num_rows, None, order
@@ -141,21 +129,23 @@ class RowSearch:
     def _planned(
         self,
         items: RowItems,
+        wholes: Wholes,
         lengths: Int64Array,
         costs: npt.NDArray[Any],
         num_rows: int,
-        filled: int,
-        start: Int64Array | None,
+        row_of: Int64Array | None,
+        order: Int64Array,
     ) -> FoundRows:
-        """A layout in this many rows, `filled` of them with items.
+        """A layout in this many rows.
 
         Args:
-            start: int64[P], the rows of a layout that keeps the caps (where groups are on ranks, perhaps not those).
+            row_of, order: as `_counts` gives them.
 
         Raises:
-            NoCandidateError, InfeasibleError: none was found; not where `start` is valid.
+            NoCandidateError, InfeasibleError: none was found; not by `auto` where rows are known.
         """
         num_items, kinds, groups = lengths.size, items.kinds, items.groups
+        filled = min(num_rows, wholes.tokens.size)
         settings: dict[str, Any] = {"data_parallel_size": filled, "local_batch_size": 1}
         if self.ranks is not None:
             settings = {"data_parallel_size": self.ranks, "local_batch_size": num_rows // self.ranks}
@@ -172,11 +162,23 @@ class RowSearch:
                 columns[option] = labels
                 settings[option] = option
         settings["group_scope"] = self.group_scope
-        plan = self._plan(columns, settings, None if start is None else self._reference(start, lengths.size, settings))
+        by_kind = kinds is not None and self.ranks is None and (self.plans.is_auto or self.plans.lenient)
+        if row_of is not None and by_kind and not self.first_fit:
+            found = self.plans.plan_by_kind(columns, settings, items, wholes, row_of, order)
+            if found is not None:
+                return self._rows(*found, num_rows, num_items)
+        start = None if row_of is None else Wholes.spread(row_of, order, filled)[wholes.whole_of]
+        reference = None if start is None else self._reference(start, lengths.size, settings)
+        if self.first_fit and reference is not None:
+            return self._rows(self.plans.as_it_is(columns, settings, reference), "first_fit", num_rows, num_items)
+        plan = self.plans.plan(columns, settings, reference)
+        return self._rows(plan, plan.algorithm, num_rows, num_items)
+
+    def _rows(self, plan: Plan, algorithm: str, num_rows: int, num_items: int) -> FoundRows:
         bins = np.split(plan.items.astype(np.int64), plan.offsets[1:-1])
         dummies = num_rows - plan.num_bins
         rows = [row[row < num_items] for row in bins] + [np.empty(0, np.int64)] * dummies
-        return FoundRows(rows, np.concatenate((plan.bin_costs, np.zeros(dummies))), plan)
+        return FoundRows(rows, np.concatenate((plan.bin_costs, np.zeros(dummies))), plan, algorithm)
 
     def _missing(self, items: RowItems, num_rows: int, filled: int) -> int:
         """Stand-ins that a plan of all rows on the ranks needs."""
@@ -190,35 +192,13 @@ class RowSearch:
         """The bins of a known layout, or None where it may break a group's rank."""
         if "group" in settings and self.group_scope == "rank":
             return None
-        rows = np.concatenate((start, int(start.max()) + 1 + np.arange(num_items - start.size)))
-        by_row = np.argsort(rows, kind="stable")
-        bins = np.split(by_row, np.cumsum(np.bincount(rows))[:-1])
+        bins = bins_of(np.concatenate((start, int(start.max()) + 1 + np.arange(num_items - start.size))))
         ranks = settings["data_parallel_size"]
         return [bins[at] for at in np.arange(len(bins)).reshape(-1, ranks).T.reshape(-1)]
 
-    def _plan(self, columns: dict[str, Any], settings: dict[str, Any], reference: Sequence[Any] | None) -> Plan:
-        if self.first_fit and reference is not None:
-            return dataclasses.replace(self.planner, **settings).plan(columns, reference)
-        if self.planner is not self.fallback and not self.first_fit:
-            try:
-                return dataclasses.replace(self.planner, **settings).plan(columns)
-            except (NoCandidateError, UnsupportedProblemError):
-                if not self.lenient:
-                    raise
-        num_items = columns["length"].size
-        if self.fallback.algorithm != "auto" or num_items > _MOST_ITEMS:
-            return dataclasses.replace(self.fallback, **settings).plan(columns, reference)
-        for checks in (_FIRST_CHECKS, _MORE_CHECKS):
-            settings["algorithm"] = {"name": "auto", "effort": checks // num_items}
-            plan = dataclasses.replace(self.fallback, **settings).plan(columns, reference)
-            reference = plan.bins()
-            if plan.gap <= _CLOSE:
-                break
-        return plan
-
     def _bound(self, wholes: Wholes) -> int:
         """No layout has fewer rows."""
-        max_items = self.planner.max_items
+        max_items = self.plans.planner.max_items
         bound = 0
         for kind in np.unique(wholes.kinds):
             chosen = wholes.kinds == kind
@@ -229,8 +209,8 @@ class RowSearch:
 
     @property
     def _capacity(self) -> int:
-        assert self.planner.seq_len is not None
-        return self.planner.seq_len
+        assert self.plans.planner.seq_len is not None
+        return self.plans.planner.seq_len
 
     def _multiple(self, num_rows: int) -> int:
         return max(1, -(-num_rows // self.num_packs)) * self.num_packs

@@ -12,6 +12,7 @@ from packing._checks import Int64Array
 from packing._costs import estimated_costs
 from packing._fixed_point import Numbers, finite
 from packing._row_items import RowItems
+from packing._row_plans import RowPlanner
 from packing._row_search import RowSearch
 from packing._samples import read_samples
 from packing.alignment import Alignment
@@ -56,9 +57,9 @@ def row_search(
         "alignment": alignment,
         "oversized_policy": oversized,
     }
-    planner = Planner(algorithm="none" if first_fit else algorithm, **settings)
+    planner = Planner(algorithm="auto" if first_fit else algorithm, **settings)
     fallback = planner if planner._algorithm.name == "auto" else Planner(algorithm="auto", **settings)
-    return RowSearch(planner, fallback, num_packs, first_fit, ranks, group_scope, lenient)
+    return RowSearch(RowPlanner(planner, fallback, lenient), num_packs, first_fit, ranks, group_scope)
 
 
 class CostModel:

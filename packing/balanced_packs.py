@@ -148,7 +148,7 @@ def balanced_pack(
     plan = found.plan
     if plan is None:
         return BalancedPacks(layout, num_packs, found.loads, None, 0.0, None)
-    return BalancedPacks(layout, num_packs, found.loads, plan.lower_bound, plan.gap, plan.algorithm)
+    return BalancedPacks(layout, num_packs, found.loads, plan.lower_bound, plan.gap, found.algorithm)
 
 
 def _check_lengths(lengths: Int64Array, tokens: Int64Array, budget: int) -> None:

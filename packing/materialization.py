@@ -13,7 +13,7 @@ from packing import _checks
 from packing._checks import shown
 from packing._kernels import rows as kernel
 from packing.errors import ConfigError, InfeasibleError
-from packing.packed_rows import PackedRows, segment_spans
+from packing.packed_rows import PackedRows, bound_segments
 from packing.row_layout import RowLayout
 from packing.sequences import Sequences
 
@@ -83,8 +83,7 @@ def materialize(
     pads = _pads(sequences, pad_id, padding)
     ids = sequences.input_ids
     ignore = None if labels is None else _element("ignore_index", ignore_index, ids.dtype)
-    spans = segment_spans(layout)
-    width = _num_segments(layout, num_segments, spans.most) + 1
+    width = _num_segments(layout, num_segments) + 1
     columns = {"input_ids": ids, "loss_mask": sequences.loss_mask, **sequences.features}
     lead = () if form == "flat" else (layout.num_rows,)
     arrays = _targets(_wanted(columns, lead, layout.row_length, width, labels), out)
@@ -101,8 +100,7 @@ def materialize(
     if ignore is not None:
         mask, target = sequences.loss_mask.view(np.uint8), _bytes(arrays["labels"], layout.num_rows, 1)[:, 0]
         kernel.label_segments(_bytes(ids, 1, 1)[0, 0], mask, begins, *rows, labels == "shifted", ignore, target)
-    for name, counts in (("cu_seqlens", spans.lengths), ("cu_seqlens_padded", spans.columns)):
-        arrays[name][...] = spans.cumulated(counts, width - 1).reshape(arrays[name].shape)
+    bound_segments(layout, arrays["cu_seqlens"], arrays["cu_seqlens_padded"])
     named = ("input_ids", "loss_mask", "segment_ids", "position_ids", "cu_seqlens", "cu_seqlens_padded")
     return PackedRows(
         layout=layout,
@@ -110,8 +108,8 @@ def materialize(
         labels=arrays.get("labels"),
         label_columns=labels,
         features={name: arrays[name] for name in sequences.features if name not in named},
-        max_seqlen=int(spans.lengths.max(initial=0)),
-        max_seqlen_padded=int(spans.columns.max(initial=0)),
+        max_seqlen=int(layout.lengths.max(initial=0)),
+        max_seqlen_padded=int(np.diff(arrays["cu_seqlens_padded"]).max(initial=0)),
         **{name: arrays[name] for name in named},
     )
 
@@ -159,13 +157,14 @@ def _check_int32(layout: RowLayout, position_start: int) -> None:
         )
 
 
-def _num_segments(layout: RowLayout, num_segments: Any, most: int) -> int:
+def _num_segments(layout: RowLayout, num_segments: Any) -> int:
+    counts = np.diff(layout.row_offsets)
+    most = int(counts.max(initial=1))
     if num_segments is None:
         return most
     limit = _checks.integer("num_segments", num_segments, minimum=1, maximum=_INT32)
     if most > limit:
-        at = int(np.argmax(np.diff(layout.row_offsets)))
-        raise InfeasibleError(f"row {at} has {most} segments, more than `num_segments` {limit}.")
+        raise InfeasibleError(f"row {int(np.argmax(counts))} has {most} segments, more than `num_segments` {limit}.")
     return limit
 
 

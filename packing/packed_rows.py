@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from packing import _checks
 from packing._checks import Int64Array
+from packing._kernels import rows as kernel
 from packing.errors import ConfigError
 from packing.row_layout import RowLayout
 
@@ -123,11 +124,12 @@ class PackedRows:
         if self.labels is not None and self.label_columns != "shifted":
             raise ConfigError(f'`labels` must be "shifted" to shard rows, but got {self.label_columns!r}.')
         columns = self._shard_columns(cp_rank, cp_size)
-        spans = segment_spans(self.layout)
-        chunks, lengths = spans.columns // (2 * cp_size), spans.lengths
+        tokens, padded = np.empty_like(self.cu_seqlens), np.empty_like(self.cu_seqlens)
+        bound_segments(self.layout, tokens, padded)
+        # A segment's tokens come first, so that they are a prefix of what a rank has of it as well.
+        lengths, chunks = np.diff(tokens), np.diff(padded) // (2 * cp_size)
         mine = sum(np.clip(lengths - c * chunks, 0, chunks) for c in (cp_rank, 2 * cp_size - 1 - cp_rank))
-        num_segments = self.cu_seqlens.shape[-1] - 1
-        shape = self.cu_seqlens.shape
+        np.cumsum(mine, axis=-1, out=tokens[..., 1:])
         if self.form == "flat":
             columns = columns[0]
 
@@ -145,9 +147,9 @@ class PackedRows:
             loss_mask=taken(self.loss_mask),
             labels=None if self.labels is None else taken(self.labels),
             features={name: taken(feature) for name, feature in self.features.items()},
-            cu_seqlens=spans.cumulated(mine, num_segments).reshape(shape),
-            cu_seqlens_padded=spans.cumulated(2 * chunks, num_segments).reshape(shape),
-            max_seqlen=int(mine.max(initial=0)),
+            cu_seqlens=tokens,
+            cu_seqlens_padded=padded // cp_size,
+            max_seqlen=int(np.max(mine, initial=0)),
             max_seqlen_padded=int(2 * chunks.max(initial=0)),
             columns=columns,
         )
@@ -202,57 +204,19 @@ class PackedRows:
                 f"rows must have multiples of 2 * cp_size = {parts} columns, but have {layout.row_length}: "
                 f"plan with a row alignment of {parts}."
             )
-        spans = segment_spans(layout)
-        chunks = spans.columns // parts
-        begins = np.stack([spans.positions + c * chunks for c in (cp_rank, parts - 1 - cp_rank)], axis=1).reshape(-1)
-        counts = np.repeat(chunks, 2)
+        most = int(np.diff(layout.row_offsets).max(initial=1))
+        bounds = np.empty((2, layout.num_rows, most + 1), np.int32)
+        bound_segments(layout, *bounds)
+        starts, chunks = bounds[1, :, :-1], np.diff(bounds[1]).astype(np.int64) // parts
+        begins = np.stack([starts + c * chunks for c in (cp_rank, parts - 1 - cp_rank)], axis=-1).reshape(-1)
+        counts = np.repeat(chunks.reshape(-1), 2)
         running = np.cumsum(counts) - counts
         columns: Int64Array = np.arange(int(counts.sum())) + np.repeat(begins - running, counts)
         return columns.reshape(layout.num_rows, layout.row_length // cp_size)
 
 
-@dataclass(frozen=True)
-class SegmentSpans:
-    """The segments that `cu_seqlens` counts: those of the layout, and one without tokens for each dummy row.
-
-    Attributes:
-        num_rows: R.
-        rows: int64[P], ascending.
-        slots: int64[P], the number in the row, from 0.
-        lengths: int64[P], tokens.
-        positions: int64[P], first column.
-        columns: int64[P], with the padding at the row's end; they add up to T in every row.
-    """
-
-    num_rows: int
-    rows: Int64Array
-    slots: Int64Array
-    lengths: Int64Array
-    positions: Int64Array
-    columns: Int64Array
-
-    @property
-    def most(self) -> int:
-        """Of all rows, the most segments; at least 1."""
-        return int(self.slots.max(initial=0)) + 1
-
-    def cumulated(self, counts: Int64Array, num_segments: int) -> Int32Array:
-        """int32[R, num_segments + 1]: 0 and the running sums of one count for each segment, the last one repeated."""
-        table = np.zeros((self.num_rows, num_segments + 1), np.int64)
-        table[self.rows, self.slots + 1] = counts
-        return np.cumsum(table, axis=1).astype(np.int32)
-
-
-def segment_spans(layout: RowLayout) -> SegmentSpans:
-    """The spans of a layout's segments and dummy rows, row by row."""
-    dummies = np.flatnonzero(layout.is_dummy)
-    rows = np.concatenate((layout.segment_rows, dummies))
-    order = np.argsort(rows, kind="stable")
-    rows, zeros = rows[order], np.zeros_like(dummies)
-    positions = np.concatenate((layout.positions, zeros))[order]
-    last = np.diff(rows, append=layout.num_rows) != 0
-    ends = np.where(last, layout.row_length, np.append(positions[1:], 0))
-    slots = np.arange(rows.size) - np.searchsorted(rows, rows)
-    return SegmentSpans(
-        layout.num_rows, rows, slots, np.concatenate((layout.lengths, zeros))[order], positions, ends - positions
-    )
+def bound_segments(layout: RowLayout, tokens: Int32Array, columns: Int32Array) -> None:
+    """Writes `cu_seqlens` and `cu_seqlens_padded` of a layout into int32[R, num_segments + 1] or, of one row, [...]."""
+    shape = (layout.num_rows, tokens.shape[-1])
+    rows = (layout.lengths, layout.row_offsets, layout.positions, layout.row_length)
+    kernel.bound_segments(*rows, tokens.reshape(shape), columns.reshape(shape))

@@ -91,11 +91,13 @@ def pack_sequences(
             share a row.
         data_parallel_size: g, divides `num_packs`; of every step, rank r takes the rows [r * num_packs / g, (r + 1) *
             num_packs / g), and the work of a rank's rows together is balanced. None: every row by itself.
-        max_segments_per_row: most segments in one row, and the width of `cu_seqlens`.
+        max_segments_per_row: most segments in one row.
         alignment: to what segments and rows are rounded up; see `packing.Alignment`.
         estimator: the work of a sequence, as in `Planner`; values of that name are its columns. A split sequence counts
             by its segments.
-        pad_id, padding, labels, ignore_index, position_start, num_segments: of `packing.materialize`.
+        num_segments: the width of `cu_seqlens`, as in `packing.materialize`; no row has more segments. None:
+            `max_segments_per_row`, or what the rows of an update need.
+        pad_id, padding, labels, ignore_index, position_start: of `packing.materialize`.
 
     Returns:
         An iterator over the updates.
@@ -124,12 +126,17 @@ def pack_sequences(
         if value is not None and not isinstance(value, str):
             raise ConfigError(f"`{name}` must be the name of a per-sequence value, but got {shown(value)}.")
     num_packs = _checks.integer("num_packs", num_packs, minimum=1, maximum=2**31 - 1)
+    limits = [
+        _checks.integer(name, limit, minimum=1, maximum=2**31)
+        for name, limit in (("max_segments_per_row", max_segments_per_row), ("num_segments", num_segments))
+        if limit is not None
+    ]
     search = row_search(
-        "none" if packing_strategy == "first_fit" else packing_strategy,
+        packing_strategy,
         num_packs,
         max_token_budget,
         alignment=alignment,
-        max_segments_per_row=max_segments_per_row,
+        max_segments_per_row=min(limits, default=None),
         first_fit=isinstance(packing_strategy, str) and packing_strategy == "first_fit",
         ranks=_ranks(data_parallel_size, num_packs, group, group_scope),
         group_scope=group_scope,
@@ -142,7 +149,7 @@ def pack_sequences(
         "labels": labels,
         "ignore_index": ignore_index,
         "position_start": position_start,
-        "num_segments": max_segments_per_row if num_segments is None else num_segments,
+        "num_segments": limits[-1] if limits else None,
     }
     _check_form(form)
     packer = _Packer(
@@ -178,7 +185,6 @@ def _check_form(form: Mapping[str, Any]) -> None:
     if form["labels"] is not None:
         _checks.one_of("labels", form["labels"], ("unshifted", "shifted"))
     _checks.integer("position_start", form["position_start"], minimum=0, maximum=2**31 - 1)
-    _checks.optional_integer("num_segments", form["num_segments"], minimum=1, maximum=2**31)
 
 
 @dataclass(frozen=True)
@@ -212,12 +218,9 @@ class _Packer:
         turn[in_turn] = np.arange(in_turn.size)
         rows = [np.sort(turn[order[row]]) for row in found.rows]  # each in turn
         arranged = np.argsort(-found.loads, kind="stable") if by_work else in_order(rows, np.arange(turn.size))
-        found = FoundRows([in_turn[row] for row in rows], found.loads, found.plan)
+        found = FoundRows([in_turn[row] for row in rows], found.loads, found.plan, found.algorithm)
         found = found.arranged(arranged, self.search.num_packs, self.search.ranks)
         plan = found.plan
-        algorithm = None if plan is None else plan.algorithm
-        if self.search.first_fit and algorithm == "none":
-            algorithm = "first_fit"
         return PackedBatch(
             update=update.name,
             sequences=sequences,
@@ -228,7 +231,7 @@ class _Packer:
             loads=found.loads,
             lower_bound=None if plan is None else plan.lower_bound,
             gap=0.0 if plan is None else plan.gap,
-            algorithm=algorithm,
+            algorithm=found.algorithm,
             is_complete=update.is_complete,
             _form=self.form,
         )
@@ -244,7 +247,7 @@ class _Packer:
         )
         if self.search.group_scope == "bin":
             items.check_groups(
-                self.budget, self.search.planner.max_items, lambda at: f"sequence {first + pieces.sequences[at]}"
+                self.budget, self.search.plans.planner.max_items, lambda at: f"sequence {first + pieces.sequences[at]}"
             )
         return items
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from packing import _fewest_bins, _kernels
+from packing import _fewest_bins, _kernels, _row_plans
 from packing.algorithms import _effort
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,6 +46,8 @@ def affordable_efforts():
         if _kernels.backend == "reference":
             patch.setattr(_effort, "_CHECKS_PER_SAMPLE", {"fast": 2, "normal": 8, "thorough": 32})
             patch.setattr(_effort, "_LEAST_SAMPLES", 128)
+            patch.setattr(_row_plans, "_FIRST_CHECKS", 1 << 12)
+            patch.setattr(_row_plans, "_MORE_CHECKS", 1 << 13)
             for name, steps in (("fast", 2**12), ("normal", 2**17), ("thorough", 2**20)):
                 patch.setitem(_fewest_bins.EFFORTS, name, steps)
         else:

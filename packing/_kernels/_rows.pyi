@@ -25,6 +25,14 @@ def number_positions(
     position_start: int,
     target: npt.NDArray[np.int32],
 ) -> None: ...
+def bound_segments(
+    lengths: npt.NDArray[np.int64],
+    row_offsets: npt.NDArray[np.int64],
+    positions: npt.NDArray[np.int64],
+    row_length: int,
+    tokens: npt.NDArray[np.int32],
+    columns: npt.NDArray[np.int32],
+) -> None: ...
 def label_segments(
     source: npt.NDArray[np.uint8],
     mask: npt.NDArray[np.uint8],

@@ -11,6 +11,18 @@ from libc.string cimport memcpy, memset
 from packing._kernels._typedefs cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
+cdef extern from *:
+    # GCC and Clang: brings a line of memory into the cache, to be read (0) or written (1); no address is wrong.
+    void __builtin_prefetch(const void* address, int write, int locality) noexcept nogil
+
+
+# A short memcpy waits for its first line, and a store for the line that it changes. With these, segments of 64 tokens
+# take three quarters of the time, long ones no less than before; half these distances and twice do the same.
+cdef enum:
+    SEGMENTS_AHEAD = 6
+    BYTES_AHEAD = 1024
+
+
 ctypedef fused element:
     uint8_t
     uint16_t
@@ -69,6 +81,18 @@ cdef inline void fill(element* target, int64_t count, element value) noexcept no
         target[i] = value
 
 
+cdef inline void expect_read(const void* memory) noexcept nogil:
+    cdef int line
+    for line in range(4):
+        __builtin_prefetch(<const uint8_t*>memory + 64 * line, 0, 3)
+
+
+cdef inline void expect_write(const void* memory) noexcept nogil:
+    cdef int line
+    for line in range(4):
+        __builtin_prefetch(<const uint8_t*>memory + BYTES_AHEAD + 64 * line, 1, 3)
+
+
 # ---------------------------------------------------------------------------------------------------- copy_segments
 
 
@@ -90,6 +114,9 @@ cdef void copy_all(
                 if segments.positions[s] > cursor:
                     fill(target + cursor, segments.positions[s] - cursor, padding)
                 cursor, length = segments.positions[s], segments.lengths[s]
+                if s + SEGMENTS_AHEAD < segments.num_segments:
+                    expect_read(column + segments.begins[s + SEGMENTS_AHEAD])
+                expect_write(target + cursor)
                 memcpy(target + cursor, column + segments.begins[s], <size_t>length * sizeof(element))
                 cursor += length
             fill(target + cursor, segments.row_length - cursor, padding)
@@ -188,6 +215,7 @@ def number_segments(
             for s in range(first, segments.row_offsets[r + 1]):
                 if segments.positions[s] > cursor:
                     fill(row + cursor, segments.positions[s] - cursor, <uint32_t>0)
+                expect_write(row + segments.positions[s])
                 fill(row + segments.positions[s], segments.lengths[s], <uint32_t>(s - first + 1))
                 cursor = segments.positions[s] + segments.lengths[s]
             fill(row + cursor, segments.row_length - cursor, <uint32_t>0)
@@ -240,10 +268,61 @@ def number_positions(
             for s in range(segments.row_offsets[r], segments.row_offsets[r + 1]):
                 if segments.positions[s] > cursor:
                     fill(row + cursor, segments.positions[s] - cursor, <uint32_t>0)
+                expect_write(row + segments.positions[s])
                 count_up(row + segments.positions[s], segments.lengths[s], <uint32_t>position_start)
                 cursor = segments.positions[s] + segments.lengths[s]
             fill(row + cursor, segments.row_length - cursor, <uint32_t>0)
             row += segments.row_length
+
+
+# ------------------------------------------------------------------------------------------------- bound_segments
+
+
+def bound_segments(
+    const int64_t[::1] lengths not None,  # IN int64[S]
+    const int64_t[::1] row_offsets not None,  # IN int64[R+1]
+    const int64_t[::1] positions not None,  # IN int64[S]
+    int32_t row_length,
+    int32_t[:, ::1] tokens not None,  # OUT int32[R, W]
+    int32_t[:, ::1] columns not None,  # OUT int32[R, W]
+):
+    """Writes where the segments of each row end, counted in tokens and in columns.
+
+    Args:
+        lengths: IN int64[S], at least 1.
+        row_offsets: IN int64[R+1]; row r holds the segments `row_offsets[r]:row_offsets[r + 1]`, left to right.
+        positions: IN int64[S], the first column of each segment in its row.
+        row_length: columns of a row.
+        tokens: OUT int32[R, W], 0 and the running sum of the lengths, the last one repeated.
+        columns: OUT int32[R, W], 0 and the position of the next segment, `row_length` where there is none.
+
+    Raises:
+        ValueError: shapes that do not match, W - 1 segments are too few, or segments outside the row.
+    """
+    cdef Segments segments
+    cdef int64_t r, s, i, last, width = tokens.shape[1]
+    cdef int32_t running
+    cdef const char* wrong
+    if columns.shape[0] != tokens.shape[0] or columns.shape[1] != width or width < 1:
+        raise ValueError("tokens and columns must have the same shape, at least one wide")
+    with nogil:
+        wrong = take(&segments, 0, None, lengths, row_offsets, positions, tokens.shape[0], row_length)
+        if wrong == NULL:
+            for r in range(segments.num_rows):
+                if segments.row_offsets[r + 1] - segments.row_offsets[r] >= width:
+                    wrong = "a row must have fewer segments than tokens and columns are wide"
+    if wrong != NULL:
+        raise ValueError(wrong.decode())
+    with nogil:
+        for r in range(segments.num_rows):
+            s, last, running = segments.row_offsets[r], segments.row_offsets[r + 1] - 1, 0
+            tokens[r, 0] = columns[r, 0] = 0
+            for i in range(1, width):
+                if s <= last:
+                    running += <int32_t>segments.lengths[s]
+                tokens[r, i] = running
+                columns[r, i] = <int32_t>segments.positions[s + 1] if s < last else row_length
+                s += 1
 
 
 # --------------------------------------------------------------------------------------------------- label_segments

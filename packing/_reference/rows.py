@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["copy_segments", "label_segments", "number_positions", "number_segments"]
+__all__ = ["bound_segments", "copy_segments", "label_segments", "number_positions", "number_segments"]
 
 
 def copy_segments(
@@ -101,6 +101,42 @@ def number_positions(
     for row, _, _, position, length in _segments(positions, lengths, row_offsets, positions):
         for i in range(length):
             target[row, position + i] = position_start + i
+
+
+def bound_segments(
+    lengths: Any,  # IN int64[S]
+    row_offsets: Any,  # IN int64[R+1]
+    positions: Any,  # IN int64[S]
+    row_length: int,
+    tokens: Any,  # OUT int32[R, W]
+    columns: Any,  # OUT int32[R, W]
+) -> None:
+    """Writes where the segments of each row end, counted in tokens and in columns.
+
+    Args:
+        lengths: IN int64[S], at least 1.
+        row_offsets: IN int64[R+1]; row r holds the segments `row_offsets[r]:row_offsets[r + 1]`, left to right.
+        positions: IN int64[S], the first column of each segment in its row.
+        row_length: columns of a row.
+        tokens: OUT int32[R, W], 0 and the running sum of the lengths, the last one repeated.
+        columns: OUT int32[R, W], 0 and the position of the next segment, `row_length` where there is none.
+
+    Raises:
+        ValueError: shapes that do not match, W - 1 segments are too few, or segments outside the row.
+    """
+    if tokens.shape != columns.shape or tokens.shape[1] < 1:
+        raise ValueError("tokens and columns must have the same shape, at least one wide")
+    _check(0, None, lengths, row_offsets, positions, len(tokens), row_length)
+    if (np.diff(row_offsets) >= tokens.shape[1]).any():
+        raise ValueError("a row must have fewer segments than tokens and columns are wide")
+    for row in range(len(tokens)):
+        here = slice(row_offsets[row], row_offsets[row + 1])
+        count = here.stop - here.start
+        tokens[row] = int(lengths[here].sum())
+        tokens[row, : count + 1] = np.cumsum([0, *lengths[here].tolist()])
+        columns[row] = row_length
+        columns[row, 0] = 0
+        columns[row, 1:count] = positions[here][1:]
 
 
 def label_segments(

@@ -36,16 +36,34 @@ def test_there_is_no_block_that_no_test_knows():
 def test_the_python_snippets_run(number, capsys):
     names: dict = {"__name__": "snippet"}
     exec(compile(_blocks("python")[number], f"README python {number}", "exec"), names)
+    printed = capsys.readouterr().out
     if number == 0:
-        assert names["plan"].digest in capsys.readouterr().out
+        assert names["plan"].digest in printed
     elif number == 1:
         bins = [set(members) for members in names["plan"].bins()]
         assert any({0, 1} <= members for members in bins)
         assert not any(members & {4, 5} and members & {0, 1, 2, 3} for members in bins)
+    elif number == 2:  # the loss of a token is the advantage of its rollout; a rank has one half of the rows
+        assert "rows (2, 2048)" in printed
+        assert names["weights"].denominator == 16
+    elif number == 3:  # every token's loss is 1
+        losses = [float(line.rsplit(" ", 1)[1]) for line in printed.splitlines()]
+        assert sum(losses) == pytest.approx(3.0, abs=0.01)
+    elif number == 4:
+        assert names["packed"].labels.tolist() == [[-100, 3, 4, 5, -100, 8, -100, -100]]
+        assert [one.tolist() for one in names["packed"].unpack(names["packed"].input_ids)] == [[1, 2, 3, 4, 5], [9, 8]]
+    elif number == 5:
+        assert float(printed) == pytest.approx((2 + 5 + 7) / 3)
     else:
         layout = Planner(data_parallel_size=4, algorithm=names["Snake"]()).plan(np.arange(1, 41))
         assert layout.imbalance == pytest.approx(1.0)
         assert [spec.name for spec in names["packing_algorithms"](None)] == ["snake"]
+
+
+def test_fifteen_lines_are_fifteen_lines():
+    for what in ("RL", "SFT"):
+        (snippet,) = re.findall(rf"## {what} in 15 lines\n+```python\n(.*?)```", README, flags=re.DOTALL)
+        assert len([line for line in snippet.splitlines() if line]) <= 15
 
 
 def test_the_yaml_block_is_a_planner():

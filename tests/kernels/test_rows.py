@@ -89,6 +89,22 @@ def test_numbers_are_bit_equal(layout, position_start):
 
 @needs_both
 @settings(max_examples=300, deadline=None)
+@given(layouts(), st.integers(0, 3))
+def test_bounds_are_bit_equal(layout, spare):
+    _, _, lengths, offsets, positions, row_length = layout
+    shape = (len(offsets) - 1, int(np.diff(offsets).max(initial=0)) + 1 + spare)
+    results = []
+    for implementation in (COMPILED, REFERENCE):
+        (tokens, first), (columns, second) = guarded(shape, np.int32), guarded(shape, np.int32)
+        implementation.module("rows").bound_segments(lengths, offsets, positions, row_length, tokens, columns)
+        check_guards(first, 4)
+        check_guards(second, 4)
+        results.append((tokens.tolist(), columns.tolist()))
+    assert results[0] == results[1]
+
+
+@needs_both
+@settings(max_examples=300, deadline=None)
 @given(layouts(), st.sampled_from([1, 2, 4, 8]), st.booleans(), st.sampled_from([0, 1, 2]))
 def test_labels_are_bit_equal(layout, width, shifted, counted):
     total, *columns, row_length = layout
@@ -119,6 +135,10 @@ def test_known_rows(implementation):
     assert numbers.tolist() == [[1, 1, 1, 0, 2, 2, 0], [0] * 7]
     module.number_positions(*rows, 2, numbers)
     assert numbers.tolist() == [[2, 3, 4, 0, 2, 3, 0], [0] * 7]
+    tokens, columns = np.empty((2, 4), np.int32), np.empty((2, 4), np.int32)
+    module.bound_segments(*rows, 7, tokens, columns)
+    assert tokens.tolist() == [[0, 3, 5, 5], [0, 0, 0, 0]]
+    assert columns.tolist() == [[0, 4, 7, 7], [0, 7, 7, 7]]
     mask, ignore, labels = np.ones(10, np.uint8), np.asarray([99], np.uint8), np.empty((2, 7), np.uint8)
     mask[7] = 0
     module.label_segments(source[0], mask, int64(5, 0), *rows, False, ignore, labels)
@@ -162,6 +182,8 @@ def test_no_access_outside_the_arrays(implementation, begins, lengths, offsets, 
             module.number_segments(lengths, offsets, positions, numbers)
         with pytest.raises(ValueError, match=message):
             module.number_positions(lengths, offsets, positions, 0, numbers)
+        with pytest.raises(ValueError, match=message):
+            module.bound_segments(lengths, offsets, positions, 4, numbers, numbers.copy())
 
 
 def test_offsets_that_descend(implementation):
@@ -183,5 +205,10 @@ def test_widths_and_positions_that_do_not_fit(implementation):
         mask = np.zeros(tokens, np.uint8)
         with pytest.raises(ValueError, match="elements of one width"):
             module.label_segments(source[0], mask, int64(0), *rows, True, np.zeros(width, np.uint8), target[0, :, :10])
+    for tokens, columns in (((1, 2), (1, 3)), ((1, 0), (1, 0))):
+        with pytest.raises(ValueError, match="tokens and columns must have the same shape"):
+            module.bound_segments(*rows, 4, np.empty(tokens, np.int32), np.empty(columns, np.int32))
+    with pytest.raises(ValueError, match="a row must have fewer segments than tokens and columns are wide"):
+        module.bound_segments(*rows, 4, np.empty((1, 1), np.int32), np.empty((1, 1), np.int32))
     with pytest.raises(ValueError, match="positions must fit into int32"):
         module.number_positions(int64(2), *rows[1:], 2**31 - 1, np.empty((1, 4), np.int32))

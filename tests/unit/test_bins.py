@@ -303,6 +303,46 @@ def test_a_search_keeps_every_limit():
     assert pack([25, 11], 10, algorithm="exact_fill", oversized="single").to_lists() == [[0], [1]]
 
 
+def test_no_bin_of_a_search_is_empty():
+    # What is left over here fits into one of the two bins that the search makes of it.
+    lengths = [
+        12,
+        3,
+        19,
+        2,
+        12,
+        12,
+        1,
+        20,
+        34,
+        48,
+        4,
+        3,
+        9,
+        13,
+        9,
+        19,
+        7,
+        7,
+        5,
+        1,
+        5,
+        2,
+        1,
+        4,
+        7,
+        13,
+        7,
+        14,
+        11,
+        8,
+        6,
+        3,
+    ]
+    packed = pack(lengths, 53, algorithm="exact_fill", max_items=4, effort=2**20)
+    assert np.diff(packed.offsets).tolist() == [4] * 8
+
+
 def test_only_the_proportions_of_the_lengths_matter():
     """Lengths that are multiples of an alignment, under a cap that is not, are searched as if it were."""
     lengths = np.array(planted_triplets(15, 3))

@@ -125,7 +125,7 @@ def as_rows(array, form):
     return array.tolist() if form == "rows" else [array.tolist()]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(packed(), st.data())
 def test_every_array_is_that_of_plain_loops(case, data):
     lengths, rows, layout = case

@@ -366,6 +366,12 @@ def test_steps_have_the_rows_of_the_whole():
         batch.step_layout(2)
 
 
+def test_the_width_of_cu_seqlens_limits_the_segments():
+    (batch,) = packed([[1] * 9], num_segments=4)
+    assert batch.rows.cu_seqlens.shape == (4, 5)
+    assert np.diff(batch.layout.row_offsets).max() <= 4
+
+
 def test_the_most_segments_are_the_width_of_cu_seqlens():
     (batch,) = packed([[3, 3, 3]], max_segments_per_row=5)
     assert batch.rows.cu_seqlens.shape == (2, 6)
