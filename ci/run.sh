@@ -26,6 +26,12 @@ steps="tests/vectors tests/contract tests/integration/test_real_data.py tests/un
   >"$scratch/twins" 2>&1 &
 twins=$!
 
+step "with torch and datasets: parity with unpacked training, tensors, processes, real datasets"
+"$python" -m pip install -q -r ci/integration-requirements.txt
+mapfile -t needing < <(grep -lE 'importorskip\("(torch|datasets)' tests/integration/*.py)
+"$python" -m pytest -q -n auto "${needing[@]}" | tee "$scratch/integration"
+if grep -qE "could not import '(torch|datasets)" "$scratch/integration"; then exit 1; fi
+
 step "the README's run command, in a fresh clone"
 git clone -q . "$scratch/clone"
 (cd "$scratch/clone" && bash -euo pipefail -c "$(readme_command run-command)")
