@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,9 +60,9 @@ def _with_labels(lengths: Any, given: dict[str, Any]) -> tuple[Any, dict[str, st
     if not arrays:
         return lengths, names
     batch = read_samples(lengths)
-    columns = {name: batch.columns[name] for name in batch.columns} | (
-        {} if batch.keys is None else {"key": batch.keys}
-    )
+    if batch.records is not None:
+        raise ConfigError(f"`{next(iter(arrays))}` must be the name of a feature where the samples are records.")
+    columns = {name: batch.columns[name] for name in batch.columns}
     for option, values in arrays.items():
         try:
             size = len(values)
@@ -98,6 +97,14 @@ class _Step:
         )
         self.problem: Problem = build_problem(self.planner, batch, None)
         self.units = gathered(self.problem, settings, batch.describe_index)
+        self.costs, self.cost_exponent = (
+            self._padded_costs()
+            if settings.padded
+            else (
+                self.problem.cost,
+                self.problem.cost_exponent,
+            )
+        )
 
     def made(self, rank_of: Int64Array | None) -> MicroBatches:
         """The micro-batches of samples that lie on given ranks (by input position), or are dealt."""
@@ -106,14 +113,8 @@ class _Step:
         if settings.padded:
             bins, bound = self._padded(on)
         else:
-            units = self.units
-            rows, bound = Additive(units, settings, self.ranks, self._units_on(on)).solved()
-            by_unit = np.argsort(units.of_sample, kind="stable")
-            edges = np.concatenate(([0], np.cumsum(units.counts)))
-            bins = [
-                [np.concatenate([by_unit[edges[u] : edges[u + 1]] for u in members.tolist()]) for members in row]
-                for row in rows
-            ]
+            bins, bound = Additive(self.units, settings, self.ranks, self._units_on(on)).solved()
+            bins = [[self.units.samples(members) for members in row] for row in bins]
         tokens, loads = self._measured(bins)
         by_position = [[np.sort(order[members]) for members in row] for row in bins]
         return self._result(by_position, tokens, loads, bound)
@@ -138,23 +139,17 @@ class _Step:
 
     def _measured(self, bins: list[Bins]) -> tuple[list[list[int]], list[list[int]]]:
         """Tokens and loads of the micro-batches of each rank."""
-        tokens, costs = self.problem.tokens, self._padded_costs if self.settings.padded else self.problem.cost
 
         def sums(values: Int64Array) -> list[list[int]]:
             if self.settings.padded:
                 return [[int(values[m].max()) * m.size for m in row] for row in bins]
             return [[int(values[m].sum()) for m in row] for row in bins]
 
-        return sums(tokens), sums(costs)
+        return sums(self.problem.tokens), sums(self.costs)
 
     # ------------------------------------------------------------------------------------------------------ padded
 
-    @cached_property
-    def _padded_costs(self) -> Int64Array:
-        return self._padded_fixed[0]
-
-    @cached_property
-    def _padded_fixed(self) -> tuple[Int64Array, int]:
+    def _padded_costs(self) -> tuple[Int64Array, int]:
         """int64[N] costs in fixed point, N times the largest below 2**62, and their exponent."""
         cost = finite("cost", estimated_costs(self.planner, self.batch), length=self.batch.lengths.size)
         cost = cost[self.batch.by_key]
@@ -167,8 +162,7 @@ class _Step:
         return fixed, exponent
 
     def _padded(self, on: Int64Array | None) -> tuple[list[Bins], int]:
-        settings, problem = self.settings, self.problem
-        costs = self._padded_costs
+        settings, problem, costs = self.settings, self.problem, self.costs
         order = np.lexsort((np.arange(costs.size), -costs, -problem.tokens))
         parts = [order] if on is None else [order[on[order] == rank] for rank in range(self.ranks)]
         runs = [PaddedRuns(problem.tokens[p], costs[p], settings.budget, settings.max_items) for p in parts]
@@ -212,7 +206,7 @@ class _Step:
             max_token_budget=settings.budget,
             batch_tokens=np.asarray(placed_tokens, np.int64),
             batch_loads=np.asarray(placed_loads, np.int64),
-            cost_exponent=self._padded_fixed[1] if settings.padded else self.problem.cost_exponent,
+            cost_exponent=self.cost_exponent,
             bound=bound,
             padded=settings.padded,
             order=settings.order,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from packing._checks import Int64Array
+from packing._even_counts import even_counts
 from packing._micro_batch_units import Bins, Settings, Solver, Units
-from packing.errors import ConfigError, InfeasibleError
+from packing.errors import ConfigError, InfeasibleError, UnsupportedProblemError
 from packing.plan import Plan
 
 __all__ = ["Additive", "checked_total", "dealt", "descending"]
 
-_MOST_BATCHES = 2**31 - 2  # indices of bins are int32
+_MOST_BATCHES = 2**24  # each is an array of its own, dummies too
 
 _NEAR_BITS = 10
 """Balance between all micro-batches within 2**-10 of the bound on the step ends the search."""
@@ -33,7 +34,7 @@ class Additive:
         count = self.settings.count(-(-len(start) // self.ranks))
         checked_total(count * self.ranks)
         if self.settings.equal_count:
-            return self._equal_counts(count)
+            return self._equal_counts(everything, start, count)
         return self._free(everything, start, count)
 
     def _free(self, everything: Int64Array, start: Bins, count: int) -> tuple[list[Bins], int]:
@@ -45,7 +46,10 @@ class Additive:
         if self._step(rows) - bound <= bound >> _NEAR_BITS or self.ranks == 1:
             return rows, bound
         # Some sample is so long that equal micro-batches are out of reach; what counts is each round's largest.
-        plan = self.solver.in_rounds(count, self.ranks, [members for row in rows for members in row])
+        try:
+            plan = self.solver.in_rounds(count, self.ranks, [members for row in rows for members in row])
+        except UnsupportedProblemError:  # an algorithm that knows no rounds
+            return rows, bound
         return (rows, bound) if plan is None else (self._of_plan(plan), plan.bound.score)
 
     def _where_they_lie(self, on: Int64Array, least: int = 1) -> tuple[list[Bins], int]:
@@ -60,7 +64,7 @@ class Additive:
         totals = [int(self.units.costs[part].sum()) for part in parts]
         return rows, max(*totals, int(self.units.costs.max()))
 
-    def _equal_counts(self, count: int) -> tuple[list[Bins], int]:
+    def _equal_counts(self, everything: Int64Array, start: Bins, count: int) -> tuple[list[Bins], int]:
         units, ranks = self.units, self.ranks
         if (units.counts != units.counts[0]).any():
             raise ConfigError("`group` must have groups of one size (and no samples beside them) with `equal_count`.")
@@ -69,16 +73,19 @@ class Additive:
                 f"`equal_count` needs a multiple of the {ranks} ranks, but there are {units.size} samples or groups."
             )
         if units.size <= count * ranks:
-            return self._free(np.arange(units.size), [], count)
-        rows, _ = self._where_they_lie(self.solver.dealt(ranks), count)
-        reached = self.settings.count(max(map(len, rows)))
+            return self._free(everything, start, count)
+        even = even_counts(self._free(everything, start, count)[0], units, self.settings)
+        apart, _ = self._where_they_lie(self.solver.dealt(ranks), count)
+        reached = self.settings.count(max(map(len, apart)))
+        starts = [] if even is None else [even]
         for fewer in range(count, reached + 1, self.settings.multiple_of):
-            fits = fewer == reached and all(len(row) == fewer for row in rows)
-            start = [members for row in rows for members in row] if fits else None
-            plan = self.solver.in_rounds(fewer, ranks, start, equal_count=True)
+            starts += [apart] if fewer == reached and all(len(row) == fewer for row in apart) else []
+            best = min(starts, key=self._step, default=None)
+            lies = None if best is None else [members for row in best for members in row]
+            plan = self.solver.in_rounds(fewer, ranks, lies, equal_count=True)
             if plan is not None:
                 return self._of_plan(plan), plan.bound.score
-        return rows, -(-int(units.costs.sum()) // ranks)
+        return apart, -(-int(units.costs.sum()) // ranks)
 
     def _of_plan(self, plan: Plan) -> list[Bins]:
         bins = [np.asarray(members, np.int64) for members in plan.bins()]

@@ -67,6 +67,16 @@ class Units:
         """U."""
         return self.tokens.size
 
+    def samples(self, members: Int64Array) -> Int64Array:
+        """The samples of some units."""
+        if self.size == self.of_sample.size:
+            return members
+        return np.concatenate([self._by_unit[unit] for unit in members.tolist()])
+
+    @cached_property
+    def _by_unit(self) -> list[Int64Array]:
+        return np.split(np.argsort(self.of_sample, kind="stable"), np.cumsum(self.counts)[:-1])
+
 
 def gathered(problem: Problem, settings: Settings, describe: Callable[[int], str]) -> Units:
     """The units of a problem.

@@ -310,7 +310,7 @@ def reduce_bins(
     int64_t num_bins,
     uint8_t[::1] workspace,  # OUT uint8[reduce_bins_workspace(N, num_bins, capacity)]
 ):
-    """Lowers the number of bins of a packing as far as it can, and returns it."""
+    """Lowers the number of bins of a packing as far as it can, and returns it; some of them may be empty."""
     cdef State state
     cdef int64_t n = tokens.shape[0], i, found = num_bins
     if bin_of.shape[0] != n:

@@ -172,7 +172,7 @@ def reduce_bins(
     num_bins: int,
     workspace: Any,  # OUT uint8[reduce_bins_workspace(N, num_bins, capacity)]
 ) -> int:
-    """Lowers the number of bins of a packing as far as it can, and returns it.
+    """Lowers the number of bins of a packing as far as it can, and returns it; some of them may be empty.
 
     To save a bin, the three least full ones are made loose samples. Then bins are refilled, each with a fullest subset
     of its own and of loose samples (at most POOL together, at most LOOSE of them loose; more samples of the bin than
