@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,7 +11,7 @@ from packing import _kernels
 from packing._checks import Int64Array
 from packing.partition import descending_order
 
-__all__ = ["EFFORTS", "exact_fill", "fewer_bins"]
+__all__ = ["EFFORTS", "exact_fill", "fewer_bins", "limited_fill"]
 
 Int32Array = npt.NDArray[np.int32]
 
@@ -37,12 +39,24 @@ def exact_fill(tokens: Int64Array, capacity: int, max_items: int, max_steps: int
     Returns:
         int32[N], the bin of each sample; bins are numbered by their first sample.
     """
+    return _filled(_kernels.exact_fill, tokens, capacity, max_items, max_steps)
+
+
+def limited_fill(tokens: Int64Array, capacity: int, max_items: int, max_steps: int) -> Int32Array:
+    """Bins that take their share of the number of samples; where `max_items` binds far fewer than `exact_fill` makes.
+
+    Arguments and answer are those of `exact_fill`, but `max_items` is at least 1.
+    """
+    return _filled(_kernels.limited_fill, tokens, capacity, max_items, max_steps)
+
+
+def _filled(kernel: Any, tokens: Int64Array, capacity: int, max_items: int, max_steps: int) -> Int32Array:
     n = tokens.size
     starts = np.flatnonzero(np.diff(tokens, prepend=-1))
     counts = np.diff(starts, append=n).astype(np.int32)
     offsets, classes = np.empty(n + 1, np.int32), np.empty(n, np.int32)
-    workspace = np.empty(_kernels.exact_fill.fill_workspace(n, starts.size), np.uint8)
-    num_bins = _kernels.exact_fill.fill(
+    workspace = np.empty(kernel.fill_workspace(n, starts.size), np.uint8)
+    num_bins = kernel.fill(
         tokens[starts], counts, capacity, max_items, max_steps // _STEPS_PER_TRIAL + _FREE_TRIALS * n, offsets, classes,
         workspace,
     )  # fmt: skip

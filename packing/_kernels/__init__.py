@@ -19,6 +19,7 @@ if backend == "compiled":
         from packing._kernels import _greedy as greedy
         from packing._kernels import _kk as kk
         from packing._kernels import _level_fit as level_fit
+        from packing._kernels import _limited_fill as limited_fill
         from packing._kernels import _order as order
         from packing._kernels import _reach as reach
         from packing._kernels import _reduce_bins as reduce_bins
@@ -49,6 +50,7 @@ elif backend == "reference":
         greedy,
         kk,
         level_fit,
+        limited_fill,
         order,
         reach,
         reduce_bins,
@@ -70,6 +72,7 @@ __all__ = [
     "greedy",
     "kk",
     "level_fit",
+    "limited_fill",
     "order",
     "reach",
     "reduce_bins",

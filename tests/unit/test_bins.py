@@ -369,3 +369,18 @@ def test_classic_instances():
         best = pack(lengths, capacity).num_bins
         bound, _ = bin_lower_bound(lengths, capacity)
         assert bound <= instances["best_bins"][index] <= best <= 11 * instances["best_bins"][index] / 9 + 6 / 9
+
+
+@pytest.mark.parametrize(
+    ("name", "capacity", "max_items"),
+    [("alpaca_eval_responses", 2048, 6), ("docs_mixed", 8192, 8), ("servegen_r1", 8192, 4), ("gsm8k_train", 1024, 7)],
+)
+def test_a_limit_on_samples_is_shared_out(lengths_of, name, capacity, max_items):
+    """Where short samples are left to the end, their number and no longer their tokens asks for bins."""
+    lengths = lengths_of(name)
+    lengths = lengths[(lengths > 0) & (lengths <= capacity)]
+    lengths = lengths[:: len(lengths) // 800]
+    packed = pack(lengths, capacity, algorithm="exact_fill", max_items=max_items)
+    assert np.diff(packed.offsets).max() == max_items
+    assert packed.num_bins <= 1.05 * packed.lower_bound
+    assert packed.num_bins <= 0.93 * pack(lengths, capacity, max_items=max_items).num_bins
