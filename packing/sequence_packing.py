@@ -68,8 +68,9 @@ def pack_sequences(
             stream of single sequences: `([sequence] for sequence in stream)`.
         num_packs: rows of a step, such as one for each data-parallel rank.
         max_token_budget: T, columns of a row.
-        packing_strategy: how the sequences of an update are laid out. "kk": largest differencing of their work, then
-            repair of what is over the cap; where it finds no layout, or other limits than the cap apply, by `auto`.
+        packing_strategy: how the sequences of an update are laid out. "kk": largest differencing of their work (of each
+            kind that `forbid` keeps apart by itself), then repair of what is over the cap; where it finds no layout, or
+            there are groups or a limit on segments, by `auto`.
             "first_fit": each into the first row that may take it, in the order of `order` (with groups on ranks by
             `auto`). "auto": the most even rows.
             Or any algorithm by name or config, as in `Planner`; where it finds no layout, there are more rows.
@@ -111,10 +112,7 @@ def pack_sequences(
     """
     if isinstance(batches, (str, bytes, Mapping, Sequences)) or not isinstance(batches, Iterable):
         raise ConfigError(f"`batches` must be an iterable of batches, but got {shown(batches)}.")
-    _checks.one_of("order", order, _ORDERS)
-    seed = _checks.optional_integer("seed", seed, minimum=0)
-    if (seed is None) == (order == "shuffled"):
-        raise ConfigError(f'`seed` must be given with `order` "shuffled" and only then, but got {seed} with {order!r}.')
+    seed = _checked_seed(_checks.one_of("order", order, _ORDERS), seed)
     _checks.one_of("overflow", overflow, POLICIES)
     sequences_per_update = _checks.optional_integer("sequences_per_update", sequences_per_update, minimum=1)
     if update_id is not None and sequences_per_update is not None:
@@ -122,9 +120,7 @@ def pack_sequences(
     _checks.one_of("last_update", last_update, ("error", "pack"))
     _checks.one_of("group_scope", group_scope, ("bin", "rank"))
     kinds = [forbid] if isinstance(forbid, str) or not isinstance(forbid, Iterable) else list(forbid)
-    for name, value in (("update_id", update_id), ("group", group), *(("forbid", kind) for kind in kinds)):
-        if value is not None and not isinstance(value, str):
-            raise ConfigError(f"`{name}` must be the name of a per-sequence value, but got {shown(value)}.")
+    _check_names([("update_id", update_id), ("group", group), *(("forbid", kind) for kind in kinds)])
     num_packs = _checks.integer("num_packs", num_packs, minimum=1, maximum=2**31 - 1)
     limits = [
         _checks.integer(name, limit, minimum=1, maximum=2**31)
@@ -165,6 +161,21 @@ def pack_sequences(
         form=form,
     )
     return map(packer.pack, updates(batches, sequences_per_update, update_id, last_update == "pack"))
+
+
+def _checked_seed(order: str, seed: Any) -> int | None:
+    number = _checks.optional_integer("seed", seed, minimum=0)
+    if (number is None) == (order == "shuffled"):
+        raise ConfigError(
+            f'`seed` must be given with `order` "shuffled" and only then, but got {number} with {order!r}.'
+        )
+    return number
+
+
+def _check_names(options: list[tuple[str, Any]]) -> None:
+    for option, name in options:
+        if name is not None and not isinstance(name, str):
+            raise ConfigError(f"`{option}` must be the name of a per-sequence value, but got {shown(name)}.")
 
 
 def _ranks(data_parallel_size: Any, num_packs: int, group: str | None, group_scope: str) -> int | None:

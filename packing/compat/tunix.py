@@ -117,7 +117,8 @@ def pack_sequences(
     tokens and may break a multiple, here work is balanced under the cap; "first_fit" only ever looks at its newest
     pack, here at every pack; a completion ends after as many tokens as its mask has ones, here at the last one, so that
     tokens which a tool wrote in between stay; and a stream that ends inside an update is an error, not a step that is
-    never made. With several policy versions in a list, "kk" is `auto` (see `packing.pack_sequences`).
+    never made. Every policy version of a list is laid out by itself, as in tunix, but the multiple holds for all of
+    them together.
 
     Args:
         item_iterator: lists of examples; lists without sequences are left out and do not count.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import numpy as np
@@ -296,6 +297,8 @@ def test_differencing_gives_way_where_other_limits_apply():
     assert packed([[5, 4, 3, 3, 3]], max_token_budget=9)[0].algorithm == "kk"
     assert packed([[5, 4, 3, 3, 3]], max_token_budget=9, max_segments_per_row=3)[0].algorithm == "auto"
     assert packed([[5, 4, 3, 3, 3]], max_token_budget=9, packing_strategy="first_fit")[0].algorithm == "first_fit"
+    versions = {"version": [0, 0, 1, 1, 1]}  # each by itself
+    assert packed([[5, 4, 3, 3, 3]], max_token_budget=9, values=versions, forbid="version")[0].algorithm == "kk"
 
 
 def test_another_algorithm_has_more_rows_where_it_finds_no_layout():
@@ -382,6 +385,14 @@ def test_pairs_keep_the_mask_of_their_prompts():
     (batch,) = pack_sequences([[([1, 2], [3]), ([4], [5, 6])]], num_packs=1, max_token_budget=8)
     assert batch.rows.input_ids[0, :6].tolist() == [1, 2, 3, 4, 5, 6]
     assert batch.rows.loss_mask[0].tolist() == [False, False, True, False, True, True, False, False]
+
+
+def test_a_batch_survives_a_pickle():
+    (batch,) = packed([[20, 30, 3]], overflow="drop", labels="shifted")
+    again = pickle.loads(pickle.dumps(batch))
+    assert rows_of(again) == rows_of(batch)
+    assert repr((again, again.losses)) == repr((batch, batch.losses))
+    assert np.array_equal(again.rows.labels, batch.rows.labels)
 
 
 def test_an_update_of_dropped_sequences_is_dummy_rows():
