@@ -14,7 +14,7 @@ from packing._checks import Int64Array
 from packing.partition import descending_order
 from packing.problem import Problem
 
-__all__ = ["component_terms", "pipeline_terms", "round_terms"]
+__all__ = ["component_terms", "pipeline_terms", "round_heads", "round_terms"]
 
 _MOST_SHARING = 8
 """Samples of which at most p fit into one pack are counted up to this p."""
@@ -33,7 +33,7 @@ def round_terms(problem: Problem, effort: int) -> Iterator[Term]:
     rounds = problem.ranks * problem.bins_per_rank // problem.round_size
     if effort and rounds > 1 and problem.max_capacity is not None and not problem.is_oversized().any():
         items = placed(problem, problem.cost, on_rank=False)
-        heads = _heads(problem, items, problem.round_size, rounds)
+        heads = round_heads(problem, items, problem.round_size, rounds)
         score = priced_rounds(items.cost, items.tokens, problem.max_capacity, problem.round_size, heads)
         yield Term(score, "levels", "the longest samples take rounds of their own, whose packs hold little else")
 
@@ -98,14 +98,14 @@ def _filled(problem: Problem, items: Placed, slots: int) -> Int64Array:
 def _levels(problem: Problem, size: int, total: int) -> Term:
     """The level bound on the packs, sorted by load, in rounds of `size`.
 
-    With S the loads in descending order, S[r * size] is at least a level m_r (see `_heads`), and the loads from there
-    on sum to at least a rest F_r (see `_rests`). Let A_r be the sum of S[r * size], S[(r + 1) * size], ...: it is at
-    least F_r / size, because no load of a round is above its first, and at least m_r + A_(r+1), where m_r is also no
+    With S the loads in descending order, S[r * size] is at least a level m_r (see `round_heads`), and the loads from
+    there on sum to at least a rest F_r (see `_rests`). Let A_r be the sum of S[r * size], S[(r + 1) * size], ...: it is
+    at least F_r / size, because no load of a round is above its first, and at least m_r + A_(r+1), where m_r is also no
     less than the mean of the later ones. A_0 is the objective.
     """
     items = placed(problem, problem.cost, on_rank=False)
     rounds = (problem.ranks * (problem.bins_per_rank or 1)) // size
-    heads, rests = _heads(problem, items, size, rounds), _rests(problem, items, size, rounds, total)
+    heads, rests = round_heads(problem, items, size, rounds), _rests(problem, items, size, rounds, total)
     later = 0
     for r in range(rounds - 1, -1, -1):
         level = max(heads[r], ceiling(later, rounds - r - 1)) if r < rounds - 1 else heads[r]
@@ -118,7 +118,7 @@ def _levels(problem: Problem, size: int, total: int) -> Term:
     return Term(later, "levels", why)
 
 
-def _heads(problem: Problem, items: Placed, size: int, rounds: int) -> list[int]:
+def round_heads(problem: Problem, items: Placed, size: int, rounds: int) -> list[int]:
     """For each round a lower bound on the load of its first pack, that is on the (r * size + 1)-th largest load.
 
     Where at most p of some samples fit into a pack, the p * r * size + 1 costliest of them lie in more than r * size

@@ -7,7 +7,7 @@ import numpy as np
 from packing._checks import Int64Array
 from packing._fixed_point import exact_sum
 
-__all__ = ["priced_rounds"]
+__all__ = ["most_held", "priced_rounds"]
 
 _BITS = 60
 """Scaled numbers and their sums over all packs stay below 2**60."""
@@ -39,18 +39,28 @@ def priced_rounds(cost: Int64Array, tokens: Int64Array, capacity: int, round_siz
     """
     if cost.size == 0 or len(heads) < 2:
         return 0
-    levels = np.maximum.accumulate(np.asarray(heads[::-1], np.int64))[::-1]
-    total, num_bins = exact_sum(cost), len(heads) * round_size
-    shift = _BITS - max(total, num_bins * int(levels[0])).bit_length()
-    scaled = _shifted(cost, shift)
-    held = _held(scaled, tokens, capacity, round_size, _shifted(levels, shift))
+    total = exact_sum(cost)
+    levels, held = most_held(cost, tokens, capacity, round_size, heads)
     best = 0
-    for j, most in enumerate(held.tolist(), 1):
-        # Rounded up where costs were scaled, so what is left is rounded down.
-        left = max(0, total - (-(-most >> shift) if shift >= 0 else most << -shift))
+    for j, most in enumerate(held, 1):
+        left = max(0, total - most)
         first, later = sum(levels[:j].tolist()), sum(levels[j:].tolist())
         best = max(best, first + max(-(-left // round_size), later))
     return best
+
+
+def most_held(
+    cost: Int64Array, tokens: Int64Array, capacity: int, round_size: int, heads: list[int]
+) -> tuple[Int64Array, list[int]]:
+    """The heads made to descend, int64[W], and for each j = 1 .. W an upper bound on what the first j rounds hold.
+
+    That is H_j of `priced_rounds`, with the same arguments.
+    """
+    levels = np.maximum.accumulate(np.asarray(heads[::-1], np.int64))[::-1]
+    num_bins = len(heads) * round_size
+    shift = _BITS - max(exact_sum(cost), num_bins * int(levels[0])).bit_length()
+    held = _held(_shifted(cost, shift), tokens, capacity, round_size, _shifted(levels, shift))
+    return levels, [-(-most >> shift) if shift >= 0 else most << -shift for most in held.tolist()]
 
 
 def _held(cost: Int64Array, tokens: Int64Array, capacity: int, round_size: int, levels: Int64Array) -> Int64Array:

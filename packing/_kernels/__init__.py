@@ -25,6 +25,7 @@ if backend == "compiled":
         from packing._kernels import _reduce_bins as reduce_bins
         from packing._kernels import _relieve as relieve
         from packing._kernels import _rows as rows
+        from packing._kernels import _settle as settle
         from packing._kernels import _swap as swap
     except ImportError as error:
         names = os.listdir(os.path.dirname(__file__))
@@ -56,6 +57,7 @@ elif backend == "reference":
         reduce_bins,
         relieve,
         rows,
+        settle,
         swap,
     )
 else:
@@ -78,5 +80,6 @@ __all__ = [
     "reduce_bins",
     "relieve",
     "rows",
+    "settle",
     "swap",
 ]

@@ -27,7 +27,7 @@ cdef int64_t FAR = <int64_t>1 << 61
 
 def exchange_workspace(int64_t num_entries, int64_t num_bins, int64_t num_budgets):
     """Bytes of workspace that `exchange` needs."""
-    return 8 * num_bins * (6 + num_budgets) + 4 * (3 * num_bins + 10 * num_entries + 2048) + 3 * MOST_SUBSETS * 40 + 64
+    return 8 * num_bins * (6 + num_budgets) + 4 * (4 * num_bins + 10 * num_entries + 2048) + 3 * MOST_SUBSETS * 40 + 64
 
 
 def exchange(
@@ -129,7 +129,8 @@ cdef void carve(Search* search, uint8_t* memory) noexcept nogil:
     state.bin_used = wide + 5 * num_bins
     narrow = <int32_t*>(state.bin_used + num_bins * state.num_budgets)
     state.head, state.ranked, state.place = narrow, narrow + num_bins, narrow + 2 * num_bins
-    state.after = narrow + 3 * num_bins
+    search.rests = narrow + 3 * num_bins
+    state.after = narrow + 4 * num_bins
     search.entries = state.after + state.num_entries
     state.log = search.entries + state.num_entries
     state.log_size = 4 * state.num_entries + 1024
@@ -181,9 +182,14 @@ cdef void sort_units(State* state) noexcept nogil:
 
 
 cdef int descend(Search* search, bint undoable) noexcept nogil:
-    """Improves one source after the other until nothing is left to do, nothing helps, or checks or log are used up."""
+    """Improves the sources until nothing is left to do, nothing helps, or checks or log are used up.
+
+    Leaders of rounds take turns, others go on while they can. Which failed rests until all do.
+    """
     cdef State* state = search.state
-    cdef int64_t sources = state.num_units // state.stride, failures = 0, turn = 0
+    cdef int64_t sources = state.num_units // state.stride, resting = 0, turn = 0, since = 0, i
+    for i in range(sources):
+        search.rests[i] = 0
     while state.checks < state.max_checks:
         if state.mode == LARGEST and state.value[state.ranked[0]] <= state.target:
             return DONE
@@ -191,13 +197,21 @@ cdef int descend(Search* search, bint undoable) noexcept nogil:
             if undoable:
                 return STUCK
             state.log_length = 0
-        if improve(search, turn * state.stride):
-            failures = 0
-        else:
-            failures += 1
+        if not improve(search, turn * state.stride):
+            if resting == 0:
+                since = state.version
+            search.rests[turn] = 1
+            resting += 1
+        elif state.mode == ROUNDS:
             turn = (turn + 1) % sources
-        if failures == sources:
-            return STUCK
+        if resting == sources:
+            if state.version == since:
+                return STUCK
+            for i in range(sources):
+                search.rests[i] = 0
+            resting = turn = 0
+        while search.rests[turn]:
+            turn = (turn + 1) % sources
     return SPENT
 
 

@@ -15,6 +15,7 @@ cdef struct Search:
     SubsetList mine, theirs
     Subset* spare
     int32_t* entries  # [E] entries of one bin
+    int32_t* rests  # [sources] whether one failed and waits for the others
     int64_t num_partners, max_depth, source, window  # the unit improved last, and the window of partners that helped it
     int64_t p, q, gap, mine_excess, their_excess  # the pair of bins looked at, and the excess of their units
     int64_t best_key, best_p, best_q

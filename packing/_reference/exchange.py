@@ -81,8 +81,11 @@ class _Search(Layout):
     # -------------------------------------------------------------------------------------------------- descent
 
     def descend(self, *, undoable: bool) -> int:
-        failures = turn = 0
+        """Improves the sources; leaders of rounds take turns, others go on while they can. Which failed rests until all
+        do."""
+        turn = since = 0
         sources = self.num_units // self.stride
+        rests: set[int] = set()
         while self.checks < self.max_checks:
             if self.mode == BY_LARGEST and self.value[self.ranked[0]] <= self.target:
                 return NOTHING_LEFT
@@ -90,13 +93,18 @@ class _Search(Layout):
                 if undoable:
                     return NOTHING_HELPS
                 self.log.clear()
-            if self.improve(turn * self.stride):
-                failures = 0
-            else:
-                failures += 1
+            if not self.improve(turn * self.stride):
+                since = since if rests else self.version
+                rests.add(turn)
+            elif self.mode == BY_ROUNDS:
                 turn = (turn + 1) % sources
-            if failures == sources:
-                return NOTHING_HELPS
+            if len(rests) == sources:
+                if self.version == since:
+                    return NOTHING_HELPS
+                rests.clear()
+                turn = 0
+            while turn in rests:
+                turn = (turn + 1) % sources
         return NO_CHECKS_LEFT
 
     def improve(self, place: int) -> bool:

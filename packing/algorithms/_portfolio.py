@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 
-from packing._fixed_point import exact_sum
 from packing.algorithms._effort import Effort, checks_of
 from packing.algorithms._exhaustive import can_exhaust, exhausted
+from packing.algorithms._full_bins import is_full
 from packing.algorithms._resplit import can_resplit, packed_below, resplit_pairs
 from packing.algorithms.differencing import KarmarkarKarp
 from packing.algorithms.equal_count import EqualCount
@@ -35,9 +35,9 @@ _OBJECTIVES = {"makespan", "balance", "rounds", "pipeline", "components"}
 _FEW_PER_UNIT = 8
 """Up to so many samples a rank, bin packing under a level is a better start than differencing (measured)."""
 
-_FULL_EFFORT, _FULL_CHECKS = 16, 7 << 23
+_FULL_EFFORT, _FULL_CHECKS = 16, 5 << 23
 """How much more is looked at where packs are over 99.9 % full, where few exchanges are possible, each of a small gain;
-and the most checks of such a step of up to 8,192 samples, some 150 ms."""
+and the most checks of such a step of up to 8,192 samples, some 100 ms."""
 
 _EXHAUSTIVE_SHARE, _FIRST_LOOK = 8, 16
 """Which part of the checks an exhaustive search may make in addition, and how much of it before kicks."""
@@ -59,6 +59,10 @@ _FEW_SAMPLES = 256
 
 _MANY_SAMPLES = 1024
 """From so many samples on, packing below a level needs more steps for each (measured at 4 samples a rank)."""
+
+_LEAST_KICKS, _MOST_EXACT, _MOST_KICKS = 2, 4, 32
+"""The first and the longest run of simple kicks where nothing but cost decides, in checks of the step: short where
+costs are small whole numbers, since there packing below a level does as much."""
 
 _PRECISION = 24
 """A layout within 2**-24 of the bound ends the search, unless the effort is "thorough": no cost model is as exact."""
@@ -191,23 +195,46 @@ class Portfolio:
                 break
         if self._exhaust(_FIRST_LOOK):
             return
-        if self.score > self.enough and few_per_bin:
-            layout, used = search.improve(self.best, self.enough, checks // share, depth=3)
-            self._offer(layout)
-            left -= used
-        exact = can_resplit(problem, self.score)
+        many, exact = problem.num_samples > _MANY_SAMPLES, can_resplit(problem, self.score)
+        alone = problem.needs() <= {"makespan"}
+        if many and exact:
+            self._pack_below(20 * checks)
+        if few_per_bin:
+            left -= self._exchange(search, checks // share, depth=3)
         if self.score > self.enough and exact:
-            self._offer(resplit_pairs(problem, self.best, self.enough, 16 * checks))
-        few = problem.num_samples <= _FEW_PER_UNIT * problem.ranks
+            self._offer(resplit_pairs(problem, self.best, self.enough, 8 * checks))
+        few, helped = problem.num_samples <= _FEW_PER_UNIT * problem.ranks, False
         if problem.objective.name not in _WITHOUT_KICKS:
-            # With few samples a rank, many simple kicks do more than a few thorough ones (measured).
-            for depth, share in ((1, 2 * checks), (2, left)) if few else ((2, left),):
-                if self.score > self.enough:
-                    self._offer(search.improve(self.best, self.enough, max(1, share), depth=depth, kicks=True)[0])
-        if self.score > self.enough and (exact or few) and problem.needs() <= {"makespan"}:
-            steps = 20 if problem.num_samples > _MANY_SAMPLES else 5
-            self._offer(packed_below(problem, self.enough, self.score, steps * checks))
+            helped = few and self._kick(search, _MOST_EXACT if exact else _MOST_KICKS if alone else _LEAST_KICKS)
+            self._exchange(search, 2 * checks if helped and exact else max(1, left), kicks=True)
+        if not many and (exact or few) and not (helped and exact) and alone:
+            self._pack_below(3 * checks)
         self._exhaust(_EXHAUSTIVE_SHARE)
+
+    def _exchange(self, search: Exchanges, checks: int, *, depth: int = 2, kicks: bool = False) -> int:
+        """Exchanges from the best layout, unless that is good enough; the checks that were made."""
+        if self.best is None or self.score <= self.enough:
+            return 0
+        layout, used = search.improve(self.best, self.enough, checks, depth=depth, kicks=kicks)
+        self._offer(layout)
+        return used
+
+    def _kick(self, search: Exchanges, most: int) -> bool:
+        """Simple kicks, in runs that double for as long as they help; whether the first run helped.
+
+        With few samples a rank they do more than a few thorough ones (measured).
+        """
+        layout, share, before = self.best, _LEAST_KICKS, self.score
+        while layout is not None and self.score > self.enough and share <= most:
+            score = self.score
+            layout, _ = search.improve(layout, self.enough, share * self.checks, depth=1, kicks=True)
+            self._offer(layout)
+            share = 2 * share if self.score < score else most + 1
+        return self.score < before
+
+    def _pack_below(self, steps: int) -> None:
+        if self.score > self.enough and self.best is not None:
+            self._offer(packed_below(self.problem, self.enough, self.score, steps))
 
     def _exhaust(self, share: int) -> bool:
         """Looks at every layout better than the best if this part of the checks allows; whether that is proven best."""
@@ -233,10 +260,7 @@ class Portfolio:
     def _allowed(self) -> int:
         """Most checks: more of them where packs are full."""
         problem = self.problem
-        if problem.capacity is None:
-            return self.checks
-        room, used = exact_sum(problem.capacities()), exact_sum(problem.tokens)
-        if used <= room - room // 1000:
+        if not is_full(problem):
             return self.checks
         most = _FULL_CHECKS * max(1, problem.num_samples >> 13)
         return max(self.checks, min(_FULL_EFFORT * self.checks, most))
@@ -258,3 +282,5 @@ class Portfolio:
         if not self.problem.equal_count:
             yield combine(self.problem, self.order)
             yield level_multifit(self.problem, self.order)
+        if self.problem.reference is not None:  # from a good one exchanges may end in a worse place
+            yield Portfolio(replace(self.problem, reference=None), self.effort).solve()

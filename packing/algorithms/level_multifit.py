@@ -9,7 +9,7 @@ import numpy as np
 
 from packing import _checks, _kernels
 from packing._fixed_point import SUM_BITS
-from packing.algorithms._full_bins import fit_tokens
+from packing.algorithms._full_bins import fit_full, fit_tokens, is_full
 from packing.algorithms._levels import LevelSearch
 from packing.algorithms._open_bins import smallest_count
 from packing.assignment import Assignment
@@ -52,6 +52,8 @@ def level_multifit(
     if not search.possible:
         return start
     search.offer(start)
+    if is_full(problem):
+        search.offer(fit_full(search))
     profiles, bound = _profiles(search)
     best: _Profile | None = None
     for profile in profiles[:_PROFILES]:

@@ -121,6 +121,16 @@ def test_the_reference_is_never_made_worse(solver, data):
         assert own is not None
 
 
+def test_a_good_reference_does_not_mislead():
+    tokens, pad_cost = np.array([1] * 10 + [4, 5]), np.zeros(25, np.int64)
+    pad_cost[18] = 1
+    problem = Problem(
+        tokens=tokens, cost=tokens, ranks=3, bins_per_rank=2, capacity=24, pad_cost=pad_cost, equal_count=True
+    )
+    with_reference = replace(problem, reference=resolve_algorithm("none").instance.assign(problem))
+    assert problem.score(Auto().assign(with_reference)) == problem.score(Auto().assign(problem)) == 8
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_reference_is_improved_where_placement_finds_nothing(solver):
     """LPT puts 5 + 4 and runs out of room; the only way in is the reference, and it is not the best."""

@@ -16,6 +16,7 @@ from packing.algorithms.multifit import Combine, combine
 from packing.algorithms.placement import LPT
 from packing.assignment import Assignment
 from packing.audit import first_violation, is_valid
+from packing.bounds import lower_bound
 from packing.partition import descending_order
 from packing.problem import Problem
 from tests.problems import examples, problems
@@ -151,6 +152,19 @@ def test_nearly_full_packs_have_a_layout(lengths_of, fill):
     assert first_violation(problem, layout) is None
     if fill < 0.99:
         assert problem.score(layout) <= 1.01 * max(problem.cost.sum() / 8, problem.cost.max())
+
+
+@pytest.mark.skipif(SLOW, reason="thousands of samples")
+@pytest.mark.parametrize(("objective", "rounds"), [("makespan", 1), ("rounds", 4)])
+@pytest.mark.parametrize("file", ["servegen_r1", "azure2023_conv"])
+def test_full_packs_are_near_the_bound_without_a_reference(lengths_of, file, objective, rounds):
+    """Every token of every pack is used, so that placement alone runs into a dead end."""
+    problem = windows(lengths_of(file), 32, rounds, 1.0, objective=objective)
+    tokens = np.append(problem.tokens, 32 * rounds * (1 << 17) - problem.tokens.sum())
+    problem = replace(problem, tokens=tokens, cost=attention(tokens))
+    layout = level_multifit(problem)
+    assert first_violation(problem, layout) is None
+    assert problem.score(layout) <= 1.03 * lower_bound(problem).score
 
 
 @pytest.mark.parametrize("limit", ["max_items", "budgets"])
