@@ -55,11 +55,16 @@ class PaddedRuns:
         largest = level = self._level(0, count, self._unlimited)
         ends: list[int] = []
         at = 0
+        pause = due = 1
         while at < len(self._most):
             left = count - len(ends)
             lower = level - max(1, level >> _WORTH_BITS)
-            if lower >= self._costs[at] and len(self._ends(at, lower, left)) <= left:
-                level = self._level(at, left, lower)
+            if len(ends) >= due and lower >= self._costs[at]:
+                # Looked for ever more seldom, as long as there is none: it takes as long as all the runs.
+                found = len(self._ends(at, lower, left)) <= left
+                level = self._level(at, left, lower) if found else level
+                pause = 1 if found else 2 * pause
+                due = len(ends) + pause
             at = self._end(at, level)
             ends.append(at)
         return self._halved(ends, count), largest

@@ -240,7 +240,7 @@ def micro_batches(
     data_parallel_size: int | None = None,
     rank_of: Any = None,
     multiple_of: int = 1,
-    min_count: int = 1,
+    min_count: int | None = None,
     estimator: Any = "attention",
     algorithm: Any = None,
     order: str = "balanced",
@@ -274,14 +274,14 @@ def micro_batches(
         data_parallel_size: R. None: 1, or where `rank_of` is given its largest value plus one.
         rank_of: int[N], where the samples lie already and stay; None: they are dealt to the ranks.
         multiple_of: what the count must be a multiple of: stages of an interleaved pipeline, a group size.
-        min_count: the fewest micro-batches of a rank.
+        min_count: the fewest micro-batches of a rank; None: 1.
         estimator: work of a sample, as `Planner` takes it. With `padded` it must not fall with the length and look
             at nothing else; bs * L + 0.001 * bs * L**2 is {"name": "attention", "linear": 1000, "quadratic": 1}.
         algorithm: as `Planner` takes it; None: "auto" with the effort "fast". Where it finds nothing, the packing that
             gave the count stays. Not used with `padded`.
         order: of each rank's micro-batches: "balanced" (small ones at both ends, where pipelines have their bubbles),
             "descending" or "ascending" in work, all of which keep rounds of micro-batches that are alike together, or
-            "sampler", by their first sample, which does not.
+            "sampler", by their first sample, which does not: what that costs is in `gap`.
         alignment: an integer (of each sample), a mapping or an `Alignment`; T must be a multiple of its row alignment.
         max_items: most samples in a micro-batch.
         group: labels of samples that share a micro-batch: [N] values, None or -1 for no group, or a column's name.
@@ -305,7 +305,7 @@ def micro_batches(
         budget_name="max_token_budget",
         ranks=_checks.optional_integer("data_parallel_size", data_parallel_size, minimum=1, maximum=2**31 - 2),
         multiple_of=_checks.integer("multiple_of", multiple_of, minimum=1, maximum=2**31 - 2),
-        min_count=_checks.integer("min_count", min_count, minimum=1, maximum=2**31 - 2),
+        min_count=_checks.optional_integer("min_count", min_count, minimum=1, maximum=2**31 - 2) or 1,
         estimator=estimator,
         algorithm={"name": "auto", "effort": "fast"} if algorithm is None else algorithm,
         order=order,

@@ -148,7 +148,7 @@ def verified(made: MicroBatches, lengths: np.ndarray, budget: int, options: dict
 
 
 def steps(count: int) -> dict[str, int]:
-    """`count` steps of every file and budget, verified; prints gaps and times."""
+    """`count` steps of every file and budget, verified; prints times, and gaps where samples are dealt into rounds."""
     total: dict[str, int] = {}
     print(
         f"{'lengths':18} {'budget':>7} {'steps':>6} {'median gap':>11} {'largest':>8} {'median ms':>10} {'largest':>8}"
@@ -173,7 +173,7 @@ def steps(count: int) -> dict[str, int]:
                     total[what] = total.get(what, 0) + int(times)
                     if times:
                         print(f"BROKEN: {what}: {name}, budget {budget}, seed {seed}")
-                if not options.get("padded") and "rank_of" not in options:
+                if not options.get("padded") and "rank_of" not in options and options["order"] != "sampler":
                     gaps.append(made.gap)
             print(
                 f"{name:18} {budget:7,} {len(seconds):6,} {np.median(gaps):11.5f} {max(gaps):8.4f} "

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from packing import micro_batches
 from packing.compat import verl
 from tests.conftest import ROOT
 
@@ -44,6 +45,14 @@ def test_batches_of_tensors_come_back():
     assert reverse.tolist() == [1, 2, 0]
 
 
+def test_results_in_tensors_come_back_in_input_order():
+    lengths = torch.from_numpy(np.random.default_rng(1).integers(1, 50, 40))
+    made = micro_batches(lengths, 100, data_parallel_size=2)
+    assert torch.equal(made.restore(lengths[made.permutation.copy()]), lengths)
+    own = torch.cat([lengths[members] for members in made.rank(1)])
+    assert torch.equal(made.restore(own, rank=1), lengths[torch.from_numpy(made.rank_of == 1)])
+
+
 @pytest.mark.filterwarnings("ignore:.*prototype.*:UserWarning")
 def test_nested_batches_come_back():
     pieces = [torch.arange(length) for length in (5, 2, 7, 3)]
@@ -65,6 +74,7 @@ import torch
 from torch import distributed
 rank, size, store, cases = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4])
 distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
+from packing import micro_batches
 from packing.compat import verl
 for lengths, options in cases:
     try:
