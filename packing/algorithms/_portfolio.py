@@ -58,7 +58,7 @@ _FEW_SAMPLES = 256
 """Steps of up to so many samples are also given to the other solvers, if the bound is not met."""
 
 _MANY_SAMPLES = 1024
-"""From so many samples on, packing below a level needs more steps for each (measured at 4 samples a rank)."""
+"""From so many samples on, packing below a level does most, with more steps the more samples there are (measured)."""
 
 _LEAST_KICKS, _MOST_EXACT, _MOST_KICKS = 2, 4, 32
 """The first and the longest run of simple kicks where nothing but cost decides, in checks of the step: short where
@@ -198,16 +198,19 @@ class Portfolio:
         many, exact = problem.num_samples > _MANY_SAMPLES, can_resplit(problem, self.score)
         alone = problem.needs() <= {"makespan"}
         if many and exact:
-            self._pack_below(20 * checks)
+            self._pack_below(checks * min(problem.num_samples, 2 * _MANY_SAMPLES) // 100)
         if few_per_bin:
             left -= self._exchange(search, checks // share, depth=3)
         if self.score > self.enough and exact:
-            self._offer(resplit_pairs(problem, self.best, self.enough, 8 * checks))
-        few, helped = problem.num_samples <= _FEW_PER_UNIT * problem.ranks, False
+            self._offer(resplit_pairs(problem, self.best, self.enough, (4 if many else 8) * checks))
+        few, long = problem.num_samples <= _FEW_PER_UNIT * problem.ranks, False
         if problem.objective.name not in _WITHOUT_KICKS:
-            helped = few and self._kick(search, _MOST_EXACT if exact else _MOST_KICKS if alone else _LEAST_KICKS)
-            self._exchange(search, 2 * checks if helped and exact else max(1, left), kicks=True)
-        if not many and (exact or few) and not (helped and exact) and alone:
+            # Larger steps, and those that can be searched exhaustively, have other means.
+            short = problem.num_samples > _FEW_SAMPLES or can_exhaust(problem)
+            most = _MOST_KICKS if alone and not exact else _LEAST_KICKS if short or not exact else _MOST_EXACT
+            long = few and not (many and exact) and self._kick(search, most) and exact and not short
+            self._exchange(search, 2 * checks if long else max(1, left), kicks=True)
+        if not many and (exact or few) and alone and not long:
             self._pack_below(3 * checks)
         self._exhaust(_EXHAUSTIVE_SHARE)
 

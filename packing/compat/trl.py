@@ -26,9 +26,9 @@ def pack_dataset(
     """Pack the sequences of a dataset into rows of at most `seq_length` tokens.
 
     The result of TRL's function of this name: as many rows, every token that it keeps. "bfd" and "bfd_split" are four
-    to twelve times as fast, "wrapped" is as fast. Where the two differ: cut tokens are counted in a warning (of a stream
-    only announced in one; there they vanish without), an empty dataset and splits with different formats work, columns
-    of unequal lengths are named, and tables that are slices of others need not start at the same offset.
+    to twelve times as fast, "wrapped" is as fast. Where the two differ: cut tokens are counted in a warning (of a
+    stream only announced in one; there they vanish without), an empty dataset and splits with different formats work,
+    columns of unequal lengths are named, and tables that are slices of others need not start at the same offset.
 
     Args:
         dataset: a `datasets.Dataset`, `IterableDataset`, `DatasetDict` or `IterableDatasetDict` all of whose columns

@@ -53,6 +53,9 @@ def test_the_python_snippets_run(number, capsys):
         assert names["packed"].labels.tolist() == [[-100, 3, 4, 5, -100, 8, -100, -100]]
         assert [one.tolist() for one in names["packed"].unpack(names["packed"].input_ids)] == [[1, 2, 3, 4, 5], [9, 8]]
     elif number == 5:
+        assert (names["results"] == names["lengths"]).all()
+        assert len(printed.splitlines()) == names["step"].count
+    elif number == 6:
         assert float(printed) == pytest.approx((2 + 5 + 7) / 3)
     else:
         layout = Planner(data_parallel_size=4, algorithm=names["Snake"]()).plan(np.arange(1, 41))
