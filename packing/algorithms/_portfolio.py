@@ -185,7 +185,7 @@ class Portfolio:
             return
         left, few_per_bin = checks, problem.num_samples <= _MOST_FOR_THREES * problem.num_bins
         # Where packs are full kicks do little; the descents take it all.
-        share = DESCENT_SHARE if checks == self.checks else 2 if few_per_bin else 1
+        share = DESCENT_SHARE if checks <= self.checks else 2 if few_per_bin else 1
         starts = [self.best] if lpt is None or lpt == self.best else [lpt, self.best]
         for start in chain(starts, self._by_component()):
             layout, used = search.improve(start, self.bound, checks // share)
@@ -261,10 +261,10 @@ class Portfolio:
                 yield layout
 
     def _allowed(self) -> int:
-        """Most checks: more of them where packs are full."""
+        """Most checks: fewer of them under a cap, where each takes longer, and more where packs are full."""
         problem = self.problem
         if not is_full(problem):
-            return self.checks
+            return self.checks if problem.capacity is None else self.checks * 3 // 4
         most = _FULL_CHECKS * max(1, problem.num_samples >> 13)
         return max(self.checks, min(_FULL_EFFORT * self.checks, most))
 
