@@ -15,10 +15,10 @@ from packing.algorithms.placement import lpt_start
 from packing.assignment import Assignment
 from packing.bins import fit_fewest
 from packing.objectives import OBJECTIVES
-from packing.partition import difference
+from packing.partition import Int32Array, difference
 from packing.problem import Problem
 
-__all__ = ["by_kinds"]
+__all__ = ["by_kinds", "in_parts"]
 
 _NEEDS = {"makespan", "rounds", "capacity", "multi_bin", "max_items", "oversized", "group", "forbid"}
 
@@ -27,6 +27,9 @@ _MANY_ENTRIES = 64
 
 _MOST_TRADES = 8
 """Bins that kinds give to the one with the largest load, at most; each time two kinds are laid out anew."""
+
+_PART, _FEWEST_PARTS, _FEW_PER_BIN = 2048, 4, 4
+"""Samples of a part, and from how many parts and up to how many samples in a bin parts are worth it (measured)."""
 
 
 @dataclass
@@ -95,6 +98,26 @@ def by_kinds(problem: Problem, solve: Callable[[Problem], Assignment | None]) ->
         if max(fewer.load, more.load) >= worst.load:
             return _joined(problem, kinds)
         kinds[giver], kinds[at] = fewer, more
+
+
+def in_parts(problem: Problem, order: Int32Array, solve: Callable[[Problem], Assignment | None]) -> Assignment | None:
+    """A layout where `max_items` leaves few samples in a bin, or None as `by_kinds` or where the problem is small.
+
+    Exchanges one for one, all that is left of them, take long to get around in many bins. Samples are dealt by cost to
+    parts that are alike, and each part is laid out by itself in its share of the bins.
+
+    Args:
+        order: int32[N], the samples by cost descending. problem, solve: as in `by_kinds`.
+    """
+    num_samples, num_bins, most = problem.num_samples, problem.num_bins, problem.max_items
+    parts = num_samples // _PART
+    if most is None or parts < _FEWEST_PARTS or problem.forbid is not None or problem.group is not None:
+        return None
+    if num_samples > _FEW_PER_BIN * num_bins or num_samples <= (most - 1) * num_bins:
+        return None
+    part_of = np.empty(num_samples, np.int64)
+    part_of[order] = np.arange(num_samples) % num_bins % parts
+    return by_kinds(replace(problem, forbid=part_of, reference=None), solve)
 
 
 def _kinds(problem: Problem) -> list[_Kind] | None:

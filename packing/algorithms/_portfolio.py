@@ -10,7 +10,7 @@ from itertools import chain
 from packing.algorithms._effort import Effort, checks_of
 from packing.algorithms._exhaustive import can_exhaust, exhausted
 from packing.algorithms._full_bins import is_full
-from packing.algorithms._kinds import by_kinds
+from packing.algorithms._kinds import by_kinds, in_parts
 from packing.algorithms._resplit import can_resplit, packed_below, resplit_pairs
 from packing.algorithms.differencing import KarmarkarKarp
 from packing.algorithms.equal_count import EqualCount
@@ -91,7 +91,7 @@ class Portfolio:
 
     def solve(self) -> Assignment | None:
         """The best layout found, or None where no way led to one that keeps every limit."""
-        apart = by_kinds(self.problem, self._kind)
+        apart = by_kinds(self.problem, self._kind) or in_parts(self.problem, self.order, self._part)
         if apart is not None and self._is_long():
             self._offer(self.problem.reference)
             self._offer(apart)
@@ -111,6 +111,10 @@ class Portfolio:
         """Some of the samples that nothing keeps apart, with their share of the checks."""
         checks = max(1, self.checks * kind.num_samples // self.problem.num_samples)
         return Portfolio(kind, self.effort, checks=checks).solve()
+
+    def _part(self, part: Problem) -> Assignment | None:
+        """Some of the samples, with checks of their own: there are parts only where nothing else helps."""
+        return Portfolio(part, self.effort).solve()
 
     def _is_long(self) -> bool:
         """Whether looking at every bin for every sample takes long."""
