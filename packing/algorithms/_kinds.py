@@ -18,7 +18,7 @@ from packing.objectives import OBJECTIVES
 from packing.partition import Int32Array, difference
 from packing.problem import Problem
 
-__all__ = ["by_kinds", "in_parts"]
+__all__ = ["by_kinds", "few_places", "in_parts"]
 
 _NEEDS = {"makespan", "rounds", "capacity", "multi_bin", "max_items", "oversized", "group", "forbid"}
 
@@ -28,7 +28,7 @@ _MANY_ENTRIES = 64
 _MOST_TRADES = 8
 """Bins that kinds give to the one with the largest load, at most; each time two kinds are laid out anew."""
 
-_PART, _FEWEST_PARTS, _FEW_PER_BIN = 2048, 4, 4
+_PART, _FEWEST_PARTS, _FEW_PER_BIN = 2048, 2, 4
 """Samples of a part, and from how many parts and up to how many samples in a bin parts are worth it (measured)."""
 
 
@@ -49,6 +49,7 @@ class _Kind:
     def place(self, num_bins: int, solve: Callable[[Problem], Assignment | None] | None) -> _Kind:
         """Laid out in so many bins: by LPT alone, where that finds one, or by `solve`."""
         problem = replace(self.problem, ranks=num_bins, round_size=None)
+        layout: Assignment | None
         if num_bins == 1:
             layout, solved = Assignment.from_bins([np.arange(self.samples.size)]), True
         else:
@@ -118,6 +119,12 @@ def in_parts(problem: Problem, order: Int32Array, solve: Callable[[Problem], Ass
     part_of = np.empty(num_samples, np.int64)
     part_of[order] = np.arange(num_samples) % num_bins % parts
     return by_kinds(replace(problem, forbid=part_of, reference=None), solve)
+
+
+def few_places(problem: Problem) -> bool:
+    """Whether a bin holds up to 3 samples, and 99 % of all places are taken."""
+    places = (problem.max_items or 0) * problem.num_bins
+    return problem.max_items in (2, 3) and places - places // 100 <= problem.num_samples
 
 
 def _kinds(problem: Problem) -> list[_Kind] | None:

@@ -10,7 +10,7 @@ from itertools import chain
 from packing.algorithms._effort import Effort, checks_of
 from packing.algorithms._exhaustive import can_exhaust, exhausted
 from packing.algorithms._full_bins import is_full
-from packing.algorithms._kinds import by_kinds, in_parts
+from packing.algorithms._kinds import by_kinds, few_places, in_parts
 from packing.algorithms._resplit import can_resplit, packed_below, resplit_pairs
 from packing.algorithms.differencing import KarmarkarKarp
 from packing.algorithms.equal_count import EqualCount
@@ -76,9 +76,7 @@ _WITHOUT_KICKS = {"rounds", "balance"}
 class Portfolio:
     """What is known about one problem with a fixed number of bins: its order, its bound and the best layout so far."""
 
-    def __init__(
-        self, problem: Problem, effort: Effort, *, repair: int = THOROUGH, checks: int | None = None
-    ) -> None:
+    def __init__(self, problem: Problem, effort: Effort, *, repair: int = THOROUGH, checks: int | None = None) -> None:
         self.problem = problem
         self.repair = repair
         self.effort = effort
@@ -91,6 +89,7 @@ class Portfolio:
 
     def solve(self) -> Assignment | None:
         """The best layout found, or None where no way led to one that keeps every limit."""
+        # Exchanges cannot give a bin of one kind to another; in long steps nothing that looks at all bins is worth it.
         apart = by_kinds(self.problem, self._kind) or in_parts(self.problem, self.order, self._part)
         if apart is not None and self._is_long():
             self._offer(self.problem.reference)
@@ -98,7 +97,7 @@ class Portfolio:
             return self.best
         lpt = self._lpt()
         self._prove(lpt)
-        if self._offer(lpt) or self._offer(apart) or any(self._offer(start) for start in self._starts()) or self.best is None:
+        if any(self._offer(start) for start in chain([lpt, apart], self._starts())) or self.best is None:
             return self.best
         self._improve(lpt)
         if self.score > self.bound and not self.fast:
@@ -284,7 +283,7 @@ class Portfolio:
     def _allowed(self) -> int:
         """Most checks: fewer of them under a cap, where each takes longer, and more where packs are full."""
         problem = self.problem
-        if not is_full(problem):
+        if not is_full(problem) and not few_places(problem):
             return self.checks if problem.capacity is None else self.checks * 3 // 4
         most = _FULL_CHECKS * max(1, problem.num_samples >> 13)
         return max(self.checks, min(_FULL_EFFORT * self.checks, most))
