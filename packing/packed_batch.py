@@ -159,7 +159,7 @@ class PackedBatch:
         """The values of that name."""
         if name is None:
             return None
-        if name not in self.values:
+        if not isinstance(name, str) or name not in self.values:
             there = ", ".join(map(repr, self.values)) or "none"
             raise ConfigError(f"`{option}` names the value {shown(name)}, but the sequences have: {there}.")
         return self.values[name]
