@@ -43,13 +43,16 @@ class RowItems:
         kinds = None if self.kinds is None else self.kinds[order]
         return RowItems(self.tokens[order], kinds, None if self.groups is None else self.groups[order])
 
-    def check_groups(self, capacity: int, max_items: int | None, describe: Callable[[int], str]) -> None:
+    def check_groups(
+        self, capacity: int, max_items: int | None, describe: Callable[[int], str], advice: str = ""
+    ) -> None:
         """Raises an InfeasibleError for a group that no row can hold.
 
         Args:
             capacity: columns of a row.
             max_items: most segments in a row.
             describe: an item in the words of the user.
+            advice: the end of the message about a group that is too large.
         """
         if self.groups is None:
             return
@@ -63,7 +66,7 @@ class RowItems:
                 first = describe(int(np.argmax(wholes.whole_of == at)))
                 of = "" if unit == "segments" else f" in {wholes.counts[at]} segments"
                 raise InfeasibleError(
-                    f"the group of {first} has {amounts[at]} {unit}{of}, but a row holds at most {limit}."
+                    f"the group of {first} has {amounts[at]} {unit}{of}, but a row holds at most {limit}{advice}."
                 )
         if self.kinds is not None:
             mixed = self.kinds != wholes.kinds[wholes.whole_of]
