@@ -33,7 +33,7 @@ def planned(
 ) -> MicroBatches:
     """The micro-batches; see `packing.micro_batches`."""
     samples, labels = _with_labels(lengths, {"group": group, "forbid": forbid})
-    batch = read_samples(samples)
+    batch = read_samples(samples, "lengths")
     n = batch.lengths.size
     if rank_of is not None:
         rank_of = _checks.integers("rank_of", rank_of)
@@ -59,7 +59,7 @@ def _with_labels(lengths: Any, given: dict[str, Any]) -> tuple[Any, dict[str, st
     arrays = {option: value for option, value in given.items() if value is not None and option not in names}
     if not arrays:
         return lengths, names
-    batch = read_samples(lengths)
+    batch = read_samples(lengths, "lengths")
     if batch.records is not None:
         raise ConfigError(f"`{next(iter(arrays))}` must be the name of a feature where the samples are records.")
     columns = {name: batch.columns[name] for name in batch.columns}

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from packing._checks import Int64Array
+from packing._identities import settings_fingerprint
 from packing._row_items import RowItems, Wholes
 from packing._row_plans import RowPlanner, bins_of
 from packing.bin_bounds import bin_lower_bound
@@ -220,6 +221,13 @@ class RowSearch:
             chosen = items.groups == group
             largest = max(largest, self._bound(items.tokens[chosen], ones[chosen], kinds[chosen]))
         return self._multiple(largest * self.ranks)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the package's version, the algorithm and all settings of the search."""
+        plans = self.plans
+        own = [plans.lenient, self.num_packs, self.first_fit, self.ranks, self.group_scope]
+        return settings_fingerprint(plans.planner.config_fingerprint, plans.fallback.config_fingerprint, own)
 
     @property
     def _capacity(self) -> int:

@@ -19,7 +19,10 @@ from packing.alignment import Alignment
 from packing.errors import ConfigError
 from packing.planner import Planner
 
-__all__ = ["CostModel", "canonical_order", "combined_labels", "row_search"]
+__all__ = ["MOST_PACKS", "CostModel", "canonical_order", "combined_labels", "row_search"]
+
+MOST_PACKS = 1 << 20
+"""Rows of a step; a step of so many takes seconds to lay out, and more would only be a wrong number."""
 
 
 def row_search(
@@ -72,11 +75,15 @@ class CostModel:
         ConfigError, UnknownNameError, AmbiguousNameError, PluginError: it cannot be resolved.
     """
 
+    fingerprint: str
+    """Of its name, version and options."""
+
     def __init__(self, estimator: Any) -> None:
         self._planner = Planner(data_parallel_size=1, estimator="tokens" if estimator is None else estimator)
         resolved = self._planner._estimator
         assert resolved is not None
         self._all = getattr(resolved.instance, "takes_records", False)
+        self.fingerprint = self._planner.config_fingerprint
         self._label = f"cost` of estimator `{resolved.name}"
 
     def __call__(self, lengths: Int64Array, values: Mapping[str, Any]) -> Numbers:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from packing import _checks
 from packing._checks import Int64Array, shown
+from packing._labels import collected
 from packing.errors import ConfigError
 from packing.records import SampleKey, SampleMetadata
 
@@ -37,8 +38,12 @@ class Batch:
 
     def column(self, option: str, name: str) -> npt.NDArray[Any]:
         """The column that an option names, or a ConfigError that lists those there are."""
+        return _as_array(name, self.given(option, name))
+
+    def given(self, option: str, name: str) -> Any:
+        """The same as it was handed in."""
         try:
-            return _as_array(name, self.columns[name])
+            return self.columns[name]
         except KeyError:
             there = ", ".join(sorted(map(str, self.columns)))
             raise ConfigError(f"`{option}` names the column {name!r}, but the samples have: {there}.") from None
@@ -78,7 +83,8 @@ class _RecordColumns(Mapping[str, Any]):
         if len(values) < len(self._records):
             at = next(i for i, r in enumerate(self._records) if name not in r.packing_costs and name not in r.features)
             raise ConfigError(f"`samples` must all have {name!r}, but the record at index {at} has not.")
-        return _as_array(name, values)
+        exact = collected(values)
+        return exact if isinstance(exact, np.ndarray) else _as_array(name, values)
 
     def __iter__(self) -> Iterator[str]:
         names = {"length"}
@@ -99,10 +105,14 @@ def _as_array(name: str, values: Any) -> npt.NDArray[Any]:
         ) from None
 
 
-def read_samples(samples: Any) -> Batch:
+def read_samples(samples: Any, argument: str = "samples") -> Batch:
     """Reads an array or list of lengths, a mapping of columns, or a sequence of `SampleMetadata` records.
 
     Columns: "length" is needed; "key" (N values, or N rows of up to three) identifies samples across ranks.
+
+    Args:
+        samples: any of these.
+        argument: its name, for messages.
 
     Raises:
         ConfigError: nothing there, a length that is no positive integer, columns of different lengths, a key twice.
@@ -112,8 +122,8 @@ def read_samples(samples: Any) -> Batch:
     columns: Mapping[str, Any]
     if isinstance(samples, Mapping):
         if "length" not in samples:
-            raise ConfigError(f"`samples` must have a column 'length', but has: {', '.join(map(str, samples))}.")
-        lengths = _lengths("samples['length']", samples["length"])
+            raise ConfigError(f"`{argument}` must have a column 'length', but has: {', '.join(map(str, samples))}.")
+        lengths = _lengths(f"{argument}['length']", samples["length"])
         columns = dict(samples) | {"length": lengths}
         for name, values in columns.items():
             try:
@@ -121,22 +131,22 @@ def read_samples(samples: Any) -> Batch:
             except TypeError:
                 got = f"got {shown(values)}"
             if got:
-                raise ConfigError(f"`samples[{name!r}]` must have {lengths.size} values like 'length', but {got}.")
+                raise ConfigError(f"`{argument}[{name!r}]` must have {lengths.size} values like 'length', but {got}.")
         if "key" in samples:
             keys = _key_rows(samples["key"])
     elif isinstance(samples, Sequence) and len(samples) and isinstance(samples[0], SampleMetadata):
         for position, record in enumerate(samples):
             if not isinstance(record, SampleMetadata):
-                raise ConfigError(f"`samples` must all be records, but got {shown(record)} at index {position}.")
+                raise ConfigError(f"`{argument}` must all be records, but got {shown(record)} at index {position}.")
         records = samples
         lengths = _checks.integers("pack_tokens", [record.pack_tokens for record in records], minimum=1)
         columns = _RecordColumns(records, lengths)
         keys = _record_keys(records)
     else:
-        lengths = _lengths("samples", samples)
+        lengths = _lengths(argument, samples)
         columns = {"length": lengths}
     if lengths.size == 0:
-        raise ConfigError("`samples` must not be empty: there is nothing to plan.")
+        raise ConfigError(f"`{argument}` must not be empty: there is nothing to plan.")
     lengths.flags.writeable = False
     return Batch(lengths, keys, columns, records, _key_order(keys, lengths.size))
 

@@ -14,8 +14,10 @@ import numpy.typing as npt
 from packing import _checks
 from packing._checks import Int64Array
 from packing._fixed_point import exact_sum, finite
-from packing._row_items import RowItems, labels_of
-from packing._row_settings import CostModel, canonical_order, combined_labels, row_search
+from packing._identities import layout_digest, settings_fingerprint
+from packing._labels import grouped, labels_of
+from packing._row_items import RowItems
+from packing._row_settings import MOST_PACKS, CostModel, canonical_order, combined_labels, row_search
 from packing.alignment import Alignment
 from packing.assignment import Assignment
 from packing.errors import ConfigError, InfeasibleError
@@ -37,6 +39,7 @@ class BalancedPacks:
             binds: "longest_sample" where that is one sequence. None: there are no sequences.
         gap: how far the largest load is above the lower bound, relative; 0 is proven optimal.
         algorithm: the one that made the layout.
+        config_fingerprint: of the package's version and all settings; equal on every rank of a healthy job.
     """
 
     layout: RowLayout
@@ -45,6 +48,12 @@ class BalancedPacks:
     lower_bound: LowerBound | None
     gap: float
     algorithm: str | None
+    config_fingerprint: str
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the settings, the lengths and the layout: ranks that agree on it have the same rows."""
+        return layout_digest(self.config_fingerprint, self.layout)
 
     @property
     def num_rows(self) -> int:
@@ -98,9 +107,9 @@ def balanced_pack(
     the sequences permutes the answer: every row keeps its lengths.
 
     Args:
-        lengths: N positive whole numbers, in tokens.
+        lengths: N positive whole numbers, in tokens. None at all: `num_packs` dummy rows.
         num_packs: rows of a step, such as one for each data-parallel rank. Where there are fewer sequences than rows,
-            each has one for itself and dummy rows follow.
+            each has one for itself and dummy rows follow. At most 2**20.
         max_token_budget: T, columns of a row.
         estimator: the work of a sequence by its length, a name, a mapping with "name" and options, or a function of one
             record, as in `Planner`.
@@ -108,7 +117,7 @@ def balanced_pack(
         versions: the policy version of each sequence; a row never mixes versions. None values are one version.
         group: a label for each sequence; those of one label (a preference pair, a rollout group, a shared prefix) share
             a row. None and -1: of no group.
-        forbid: a further label for each sequence; sequences of different labels never share a row.
+        forbid: a further label for each sequence; sequences of different labels never share a row. None is a label.
         max_segments_per_row: most sequences in one row.
         alignment: to what segments and rows are rounded up; see `packing.Alignment`.
         algorithm: what looks for a layout in a given number of rows, a name or config as in `Planner`. That rows are
@@ -121,7 +130,7 @@ def balanced_pack(
         NoCandidateError: the algorithm finds no layout in any number of rows; never raised by `auto`.
     """
     lengths = _checks.integers("lengths", lengths, minimum=1)
-    num_packs = _checks.integer("num_packs", num_packs, minimum=1, maximum=2**31 - 1)
+    num_packs = _checks.integer("num_packs", num_packs, minimum=1, maximum=MOST_PACKS)
     search = row_search(
         algorithm, num_packs, max_token_budget, alignment=alignment, max_segments_per_row=max_segments_per_row
     )
@@ -146,9 +155,9 @@ def balanced_pack(
     rows = [np.sort(order[row]) for row in found.rows]
     layout = RowLayout.from_bins(lengths, rows, row_length=max_token_budget, alignment=alignment)
     plan = found.plan
-    if plan is None:
-        return BalancedPacks(layout, num_packs, found.loads, None, 0.0, None)
-    return BalancedPacks(layout, num_packs, found.loads, plan.lower_bound, plan.gap, found.algorithm)
+    bound, gap = (None, 0.0) if plan is None else (plan.lower_bound, plan.gap)
+    fingerprint = settings_fingerprint(search.fingerprint, cost_model.fingerprint if costs is None else None)
+    return BalancedPacks(layout, num_packs, found.loads, bound, gap, found.algorithm, fingerprint)
 
 
 def _check_lengths(lengths: Int64Array, tokens: Int64Array, budget: int) -> None:
@@ -171,11 +180,4 @@ def group_by_version(versions: Any) -> dict[Hashable, list[int]]:
     Raises:
         ConfigError: no sequence of hashable values.
     """
-    groups: dict[Hashable, list[int]] = {}
-    try:
-        listed = versions.tolist() if hasattr(versions, "tolist") else list(versions)
-        for index, version in enumerate(listed):
-            groups.setdefault(version, []).append(index)
-    except TypeError:
-        raise ConfigError(f"`versions` must be a list of hashable values, but got {_checks.shown(versions)}.") from None
-    return groups
+    return grouped("versions", versions)

@@ -17,7 +17,7 @@ from packing.packed_rows import PackedRows, bound_segments
 from packing.row_layout import RowLayout
 from packing.sequences import Sequences
 
-__all__ = ["materialize"]
+__all__ = ["check_form", "materialize"]
 
 AnyArray = npt.NDArray[Any]
 
@@ -58,7 +58,7 @@ def materialize(
         labels: None, "unshifted" (the id of a token in its own column, for models that shift by themselves) or
             "shifted" (in the column before it, whose logits predict it). A label is `ignore_index` where the loss mask
             of the token that it names is False, and for the first token of a segment, which nothing predicts.
-        ignore_index: must fit into the dtype of the ids.
+        ignore_index: labels have the dtype of the ids where that holds it, else the next signed one that holds both.
         position_start: the position of a segment's first token, whether or not the segment begins its sequence.
         num_segments: the width of `cu_seqlens` is this + 1, for static shapes; None: the most segments of a row.
         form: "rows" or "flat".
@@ -82,11 +82,11 @@ def materialize(
     _check_int32(layout, _checks.integer("position_start", position_start, minimum=0, maximum=_INT32 - 1))
     pads = _pads(sequences, pad_id, padding)
     ids = sequences.input_ids
-    ignore = None if labels is None else _element("ignore_index", ignore_index, ids.dtype)
+    label_dtype = None if labels is None else _label_dtype(ids.dtype, ignore_index)
     width = _num_segments(layout, num_segments) + 1
     columns = {"input_ids": ids, "loss_mask": sequences.loss_mask, **sequences.features}
     lead = () if form == "flat" else (layout.num_rows,)
-    arrays = _targets(_wanted(columns, lead, layout.row_length, width, labels), out)
+    arrays = _targets(_wanted(columns, lead, layout.row_length, width, label_dtype), out)
 
     shape, rows = (layout.num_rows, layout.row_length), (layout.lengths, layout.row_offsets, layout.positions)
     begins = sequences.offsets[layout.sequences] + layout.starts
@@ -97,9 +97,14 @@ def materialize(
     kernel.number_segments(*rows, arrays["segment_ids"].reshape(shape))
     if "position_ids" not in columns:
         kernel.number_positions(*rows, position_start, arrays["position_ids"].reshape(shape))
-    if ignore is not None:
-        mask, target = sequences.loss_mask.view(np.uint8), _bytes(arrays["labels"], layout.num_rows, 1)[:, 0]
-        kernel.label_segments(_bytes(ids, 1, 1)[0, 0], mask, begins, *rows, labels == "shifted", ignore, target)
+    if label_dtype is not None:
+        mask, ignore = sequences.loss_mask, _element("ignore_index", ignore_index, label_dtype)
+        if label_dtype != ids.dtype:  # from the rows themselves, in the wider dtype
+            ids, mask = arrays["input_ids"].reshape(-1).astype(label_dtype), arrays["loss_mask"].reshape(-1)
+            begins = layout.segment_rows * layout.row_length + layout.positions
+        target = _bytes(arrays["labels"], layout.num_rows, 1)[:, 0]
+        source = (_bytes(ids, 1, 1)[0, 0], mask.view(np.uint8), begins)
+        kernel.label_segments(*source, *rows, labels == "shifted", ignore, target)
     bound_segments(layout, arrays["cu_seqlens"], arrays["cu_seqlens_padded"])
     named = ("input_ids", "loss_mask", "segment_ids", "position_ids", "cu_seqlens", "cu_seqlens_padded")
     return PackedRows(
@@ -115,14 +120,41 @@ def materialize(
 
 
 def _wanted(
-    columns: dict[str, AnyArray], lead: tuple[int, ...], row_length: int, width: int, labels: str | None
+    columns: dict[str, AnyArray],
+    lead: tuple[int, ...],
+    row_length: int,
+    width: int,
+    label_dtype: np.dtype[Any] | None,
 ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     """Shape and dtype of every array."""
     int32 = np.dtype(np.int32)
     wanted = dict.fromkeys(("segment_ids", "position_ids"), ((*lead, row_length), int32))
     wanted |= dict.fromkeys(("cu_seqlens", "cu_seqlens_padded"), ((*lead, width), int32))
     wanted |= {name: ((*lead, *column.shape[:-1], row_length), column.dtype) for name, column in columns.items()}
-    return wanted if labels is None else wanted | {"labels": wanted["input_ids"]}
+    return wanted if label_dtype is None else wanted | {"labels": ((*lead, row_length), label_dtype)}
+
+
+def check_form(sequences: Sequences, form: Mapping[str, Any]) -> None:
+    """Raises the ConfigError of `materialize` for arguments that do not fit the features and dtypes of sequences."""
+    _check_names(sequences)
+    _pads(sequences, form["pad_id"], form["padding"])
+    if form["labels"] is not None:
+        _label_dtype(sequences.input_ids.dtype, form["ignore_index"])
+
+
+def _label_dtype(ids: np.dtype[Any], ignore_index: Any) -> np.dtype[Any]:
+    ignore_index = _checks.integer("ignore_index", ignore_index)
+    signed = (np.dtype(f"i{size}") for size in (1, 2, 4, 8))
+    for dtype in (ids, *(one for one in signed if np.can_cast(ids, one))):
+        if np.iinfo(dtype).min <= ignore_index <= np.iinfo(dtype).max:
+            return dtype
+    raise ConfigError(f"`ignore_index` must fit into a signed dtype that holds {ids}, but got {ignore_index}.")
+
+
+def _check_names(sequences: Sequences) -> None:
+    named = [name for name in sequences.features if name in _MADE]
+    if named:
+        raise ConfigError(f"a feature must have another name than {_MADE}, but got {named[0]!r}.")
 
 
 def _check_layout(sequences: Sequences, layout: Any) -> None:
@@ -140,9 +172,7 @@ def _check_layout(sequences: Sequences, layout: Any) -> None:
             f"`layout` must lie inside the sequences, but sequence {layout.sequences[at]} has {lengths[at]} tokens and "
             f"a segment of {layout.lengths[at]} that starts at {layout.starts[at]}."
         )
-    named = [name for name in sequences.features if name in _MADE]
-    if named:
-        raise ConfigError(f"a feature must have another name than {_MADE}, but got {named[0]!r}.")
+    _check_names(sequences)
 
 
 def _check_int32(layout: RowLayout, position_start: int) -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from packing import _checks
 from packing._checks import Int64Array, shown
+from packing._identities import layout_digest
 from packing._overflow import Overflow
 from packing.errors import ConfigError
 from packing.plan import LowerBound
@@ -38,6 +39,7 @@ class PackedBatch:
         layout: the R rows, step after step. Under `overflow` "single" its rows are as long as the longest sequence
             where that is more than `max_token_budget`.
         num_packs: rows of a step.
+        data_parallel_size: ranks that share the rows, as `pack_sequences` was given it; None: it was not.
         losses: what no row could hold as it was, one entry for each reason; empty where every token is in a row.
         loads: float64[R], the work of each row in the unit of the estimator.
         lower_bound: no layout in so many rows has a smaller largest load (with `data_parallel_size`, of the rows of a
@@ -45,6 +47,7 @@ class PackedBatch:
         gap: how far the largest load is above it, relative.
         algorithm: the one that made the layout; "first_fit" for first fit in order. None: no row has a sequence.
         is_complete: False only for a last update that has fewer than `sequences_per_update` sequences.
+        config_fingerprint: of the package's version and all settings; equal on every rank of a healthy job.
     """
 
     update: Any
@@ -52,12 +55,14 @@ class PackedBatch:
     indices: Int64Array
     layout: RowLayout
     num_packs: int
+    data_parallel_size: int | None
     losses: tuple[Overflow, ...]
     loads: npt.NDArray[np.float64]
     lower_bound: LowerBound | None
     gap: float
     algorithm: str | None
     is_complete: bool
+    config_fingerprint: str
     _form: Mapping[str, Any]
 
     @property
@@ -95,20 +100,46 @@ class PackedBatch:
         """The arrays of all R rows."""
         return self._materialized(self.layout)
 
-    def steps(self, **options: Any) -> Iterator[PackedRows]:
-        """The arrays of each step's rows, one step after the other.
+    @cached_property
+    def digest(self) -> str:
+        """Of the settings, the lengths, their position in the stream, and the layout.
+
+        Ranks that agree on it have the same rows; no token, feature or value is part of it.
+        """
+        return layout_digest(self.config_fingerprint, self.layout, self.sequences.lengths, self.indices[:1])
+
+    def steps(
+        self, *, rank: int | None = None, form: str = "rows", out: Mapping[str, npt.NDArray[Any]] | None = None
+    ) -> Iterator[PackedRows]:
+        """The arrays of each step's rows, one step after the other, with the padding and labels of `pack_sequences`.
+
+        `loss_weights(...).micro_batch(step)` are the weights of these rows, `loss_weights(...).rank(r).micro_batch(
+        step)` those of the rows of rank r; both with `token_weights(form)`.
 
         Args:
-            options: of `packing.materialize`, such as `out`, in place of those that `pack_sequences` was given.
-        """
-        for step in range(self.num_steps):
-            yield self._materialized(self.step_layout(step), **options)
+            rank: the rows that this rank takes of every step, in [0, data_parallel_size); None: those of all ranks.
+            form, out: of `packing.materialize`.
 
-    def step_layout(self, step: int) -> RowLayout:
-        """The rows of one step, in [0, num_steps); sequences keep their numbers."""
-        if not 0 <= step < self.num_steps:
-            raise IndexError(f"`step` must lie in [0, {self.num_steps}), but got {step}.")
-        return self.layout.select(slice(step * self.num_packs, (step + 1) * self.num_packs))
+        Raises:
+            ConfigError: no such rank. While iterating: a wrong `form` or `out`.
+        """
+        layouts = [self.step_layout(step, rank=rank) for step in range(self.num_steps)]
+        return (self._materialized(layout, form=form, out=out) for layout in layouts)
+
+    def step_layout(self, step: int, *, rank: int | None = None) -> RowLayout:
+        """The rows of one step, in [0, num_steps), or those of it that a rank takes; sequences keep their numbers.
+
+        Raises:
+            ConfigError: no such step or rank; a rank without a `data_parallel_size`.
+        """
+        step = _checks.integer("step", step, minimum=0, maximum=self.num_steps - 1)
+        first, count = step * self.num_packs, self.num_packs
+        if rank is not None:
+            if self.data_parallel_size is None:
+                raise ConfigError("`rank` needs the `data_parallel_size` of `pack_sequences`.")
+            count //= self.data_parallel_size
+            first += count * _checks.integer("rank", rank, minimum=0, maximum=self.data_parallel_size - 1)
+        return self.layout.select(slice(first, first + count))
 
     def unpack(self, values: Any) -> list[Any]:
         """Per-token results [R, T, ...] of `rows` by sequence, N of them in stream order; None for a dropped one."""
@@ -120,9 +151,11 @@ class PackedBatch:
         *,
         prompts: str | None = None,
         groups: str | None = None,
-        data_parallel_size: int = 1,
+        data_parallel_size: int | None = None,
     ) -> LossWeights:
         """What each token counts in the loss of the update: of all R rows, with the step of a row as its micro-batch.
+
+        The columns are those of `rows` and `steps`: under `labels` "shifted" each weight is where the label is.
 
         `weights.micro_batch(step)` are those of a step's rows, `weights.rank(rank).micro_batch(step)` those that a rank
         takes of it.
@@ -132,14 +165,15 @@ class PackedBatch:
             prompts: the name of the per-sequence value that tells prompts apart; for "prompt".
             groups: the same of groups; for "group".
             data_parallel_size: g, divides `num_packs`; of every step, rank r takes the rows
-                [r * num_packs / g, (r + 1) * num_packs / g).
+                [r * num_packs / g, (r + 1) * num_packs / g). None: that of `pack_sequences`, or 1.
 
         Raises:
             ConfigError: a name that no value has, a malformed argument.
         """
         from packing.loss_weighting import loss_weights
 
-        size = _checks.integer("data_parallel_size", data_parallel_size, minimum=1)
+        given = self.data_parallel_size or 1 if data_parallel_size is None else data_parallel_size
+        size = _checks.integer("data_parallel_size", given, minimum=1)
         if self.num_packs % size:
             raise ConfigError(f"`data_parallel_size` must divide `num_packs` {self.num_packs}, but got {size}.")
         row = np.arange(self.num_rows)
@@ -159,7 +193,7 @@ class PackedBatch:
         """The values of that name."""
         if name is None:
             return None
-        if name not in self.values:
+        if not isinstance(name, str) or name not in self.values:
             there = ", ".join(map(repr, self.values)) or "none"
             raise ConfigError(f"`{option}` names the value {shown(name)}, but the sequences have: {there}.")
         return self.values[name]

@@ -33,7 +33,7 @@ class PackedRows:
         position_ids: int32[R, T]; from `position_start` in every segment, 0 over padding. A feature of that name takes
             its place, in its own dtype and with its own axes.
         loss_mask: bool[R, T]; False over padding.
-        labels: the ids' dtype [R, T], or None.
+        labels: [R, T] of the ids' dtype, or of a wider one that holds `ignore_index`; or None.
         label_columns: "unshifted" (a label stands in its token's own column; the model shifts) or "shifted" (it stands
             in the column before, whose logits predict it), or None.
         features: [R, T] or [R, k, T] by name; padding where no token is.

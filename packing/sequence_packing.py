@@ -10,13 +10,16 @@ import numpy as np
 
 from packing import _checks
 from packing._checks import Int64Array, shown
-from packing._overflow import POLICIES, Pieces
-from packing._row_items import RowItems, labels_of
+from packing._identities import settings_fingerprint
+from packing._labels import labels_of
+from packing._overflow import POLICIES, Groups, Pieces
+from packing._row_items import RowItems
 from packing._row_search import FoundRows, RowSearch, in_order
-from packing._row_settings import CostModel, canonical_order, combined_labels, row_search
+from packing._row_settings import MOST_PACKS, CostModel, canonical_order, combined_labels, row_search
 from packing._updates import Update, updates
 from packing.alignment import Alignment
 from packing.errors import ConfigError
+from packing.materialization import check_form
 from packing.packed_batch import PackedBatch
 from packing.row_layout import RowLayout
 from packing.sequences import Sequences
@@ -59,14 +62,19 @@ def pack_sequences(
     fewer sequences (or groups) than rows. Sequences never cross an update. The same stream gives the same rows on every
     rank and machine.
 
-    All settings are checked here, before the stream is touched; batches are read one by one when the updates are
-    asked for.
+    Settings are checked here, before the stream is touched, except for what depends on it: names of values and of
+    features, and whether their dtypes hold `pad_id`, `padding` and `ignore_index`, are checked when an update has been
+    read, before it is packed. Batches are read one by one when the updates are asked for.
+
+    After an error about the sequences of one update, asking for the next update gives the one after it; an error about
+    the stream (a malformed batch, batches that do not fit together, an `update_id` that is missing or comes again, an
+    end inside an update) ends it.
 
     Args:
         batches: an iterable of batches, each in any form that `Sequences.of` takes: lists of ids, (prompt, completion)
             pairs or mappings with features and values, or a `Sequences`. A batch without sequences adds nothing. For a
             stream of single sequences: `([sequence] for sequence in stream)`.
-        num_packs: rows of a step, such as one for each data-parallel rank.
+        num_packs: rows of a step, such as one for each data-parallel rank; at most 2**20.
         max_token_budget: T, columns of a row.
         packing_strategy: how the sequences of an update are laid out. "kk": largest differencing of their work (of each
             kind that `forbid` keeps apart by itself), then repair of what is over the cap; where it finds no layout, or
@@ -80,7 +88,8 @@ def pack_sequences(
         seed: of "shuffled", a non-negative integer.
         overflow: what to do with a sequence that no row can hold, alignment included: "error"; "single" (a row of its
             own, and the rows of this update are as long as it needs); "truncate_left" and "truncate_right" (tokens are
-            removed at that end); "split" (into segments that each fill a row, and a rest); "drop".
+            removed at that end); "split" (into segments that each fill a row, and a rest); "drop" (with the whole
+            `group`, and groups that no row can hold as well).
         sequences_per_update: sequences of an update, regrouped from batches of any size.
         update_id: name of a per-sequence value instead; sequences of one value follow each other and make an update.
             Without both, every batch is an update.
@@ -89,9 +98,10 @@ def pack_sequences(
             prefix) stay together. None and -1: in no group.
         group_scope: "bin" (in one row) or "rank" (in the rows of one rank; needs `data_parallel_size`).
         forbid: name of a per-sequence value, or names; sequences with different ones (policy version, adapter) never
-            share a row.
+            share a row. None is a value like any other.
         data_parallel_size: g, divides `num_packs`; of every step, rank r takes the rows [r * num_packs / g, (r + 1) *
-            num_packs / g), and the work of a rank's rows together is balanced. None: every row by itself.
+            num_packs / g), and the work of a rank's rows together is balanced. `PackedBatch.steps` and `loss_weights`
+            take it from here. None: every row by itself.
         max_segments_per_row: most segments in one row.
         alignment: to what segments and rows are rounded up; see `packing.Alignment`.
         estimator: the work of a sequence, as in `Planner`; values of that name are its columns. A split sequence counts
@@ -104,8 +114,8 @@ def pack_sequences(
         An iterator over the updates.
 
     Raises:
-        ConfigError: a setting has a wrong type or value. While iterating: a malformed batch, a value that is missing, a
-            stream that ends inside an update.
+        ConfigError: a setting has a wrong type or value. While iterating: a malformed batch, a value or feature that is
+            missing or does not fit a setting, a stream that ends inside an update.
         InfeasibleError: while iterating: a sequence or group that no row can hold.
         UnsupportedProblemError: while iterating: the algorithm cannot keep a limit that is asked for.
         NoCandidateError: while iterating: the algorithm finds no layout in any number of rows.
@@ -121,7 +131,7 @@ def pack_sequences(
     _checks.one_of("group_scope", group_scope, ("bin", "rank"))
     kinds = [forbid] if isinstance(forbid, str) or not isinstance(forbid, Iterable) else list(forbid)
     _check_names([("update_id", update_id), ("group", group), *(("forbid", kind) for kind in kinds)])
-    num_packs = _checks.integer("num_packs", num_packs, minimum=1, maximum=2**31 - 1)
+    num_packs = _checks.integer("num_packs", num_packs, minimum=1, maximum=MOST_PACKS)
     limits = [
         _checks.integer(name, limit, minimum=1, maximum=2**31)
         for name, limit in (("max_segments_per_row", max_segments_per_row), ("num_segments", num_segments))
@@ -139,15 +149,14 @@ def pack_sequences(
         oversized="single" if overflow == "single" else "error",
         lenient=isinstance(packing_strategy, str) and packing_strategy == "kk",
     )
-    form = {
-        "pad_id": pad_id,
-        "padding": padding,
-        "labels": labels,
-        "ignore_index": ignore_index,
-        "position_start": position_start,
-        "num_segments": limits[-1] if limits else None,
-    }
-    _check_form(form)
+    form = _form(pad_id, padding, labels, ignore_index, position_start, limits[-1] if limits else None)
+    kinds = [kind for kind in kinds if kind is not None]
+    cost_model = CostModel(estimator)
+    fingerprint = settings_fingerprint(
+        search.fingerprint,
+        cost_model.fingerprint,
+        [overflow, order, seed, sequences_per_update, update_id, last_update, group, kinds, form],
+    )
     packer = _Packer(
         search=search,
         budget=int(max_token_budget),
@@ -156,9 +165,10 @@ def pack_sequences(
         order=order,
         seed=seed,
         group=group,
-        kinds=[kind for kind in kinds if kind is not None],
-        cost_model=CostModel(estimator),
+        kinds=kinds,
+        cost_model=cost_model,
         form=form,
+        fingerprint=fingerprint,
     )
     return map(packer.pack, updates(batches, sequences_per_update, update_id, last_update == "pack"))
 
@@ -187,15 +197,20 @@ def _ranks(data_parallel_size: Any, num_packs: int, group: str | None, group_sco
     return ranks
 
 
-def _check_form(form: Mapping[str, Any]) -> None:
-    """What `materialize` would refuse whatever the sequences are."""
-    for name in ("pad_id", "ignore_index"):
-        _checks.integer(name, form[name])
-    if form["padding"] is not None and not isinstance(form["padding"], Mapping):
-        raise ConfigError(f"`padding` must map features to values, but got {shown(form['padding'])}.")
-    if form["labels"] is not None:
-        _checks.one_of("labels", form["labels"], ("unshifted", "shifted"))
-    _checks.integer("position_start", form["position_start"], minimum=0, maximum=2**31 - 1)
+def _form(
+    pad_id: Any, padding: Any, labels: Any, ignore_index: Any, position_start: Any, num_segments: int | None
+) -> Mapping[str, Any]:
+    """Arguments of `materialize`; a ConfigError for what it would refuse whatever the sequences are."""
+    if padding is not None and not isinstance(padding, Mapping):
+        raise ConfigError(f"`padding` must map features to values, but got {shown(padding)}.")
+    return {
+        "pad_id": _checks.integer("pad_id", pad_id),
+        "padding": None if padding is None else dict(padding),
+        "labels": None if labels is None else _checks.one_of("labels", labels, ("unshifted", "shifted")),
+        "ignore_index": _checks.integer("ignore_index", ignore_index),
+        "position_start": _checks.integer("position_start", position_start, minimum=0, maximum=2**31 - 1),
+        "num_segments": num_segments,
+    }
 
 
 @dataclass(frozen=True)
@@ -212,12 +227,15 @@ class _Packer:
     kinds: list[str]
     cost_model: CostModel
     form: Mapping[str, Any]
+    fingerprint: str
 
     def pack(self, update: Update) -> PackedBatch:
         """The rows of one update."""
         sequences = update.sequences
-        pieces = Pieces.of(sequences.lengths, self.budget, self.alignment, self.overflow, update.first)
-        items = self._items(sequences, pieces, update.first)
+        check_form(sequences, self.form)
+        groups = None if self.group is None else _labels("group", self.group, sequences, none=-1)
+        pieces = self._pieces(sequences.lengths, groups, update.first)
+        items = self._items(sequences, groups, pieces, update.first)
         values = {name: _taken(column, pieces.sequences) for name, column in sequences.values.items()}
         costs = self.cost_model(pieces.lengths, values)
         position = self._positions(len(sequences), update.number)[pieces.sequences]
@@ -238,19 +256,26 @@ class _Packer:
             indices=update.first + np.arange(len(sequences)),
             layout=self._layout(len(sequences), pieces, found.rows),
             num_packs=self.search.num_packs,
+            data_parallel_size=self.search.ranks,
             losses=pieces.overflows,
             loads=found.loads,
             lower_bound=None if plan is None else plan.lower_bound,
             gap=0.0 if plan is None else plan.gap,
             algorithm=found.algorithm,
             is_complete=update.is_complete,
+            config_fingerprint=self.fingerprint,
             _form=self.form,
         )
 
-    def _items(self, sequences: Sequences, pieces: Pieces, first: int) -> RowItems:
+    def _pieces(self, lengths: Int64Array, groups: Int64Array | None, first: int) -> Pieces:
+        """The runs of tokens to lay out; an InfeasibleError for a sequence that no row can hold."""
+        share_row, most = self.search.group_scope == "bin", self.search.plans.planner.max_items
+        whole = None if groups is None else Groups(groups, share_row, most)
+        return Pieces.of(lengths, self.budget, self.alignment, self.overflow, first, whole)
+
+    def _items(self, sequences: Sequences, groups: Int64Array | None, pieces: Pieces, first: int) -> RowItems:
         """The pieces with their labels; an InfeasibleError for a group that no row can hold."""
         kinds = combined_labels([_labels("forbid", name, sequences) for name in self.kinds])
-        groups = None if self.group is None else _labels("group", self.group, sequences, none=-1)
         items = RowItems(
             pieces.footprints,
             None if kinds is None else kinds[pieces.sequences],
@@ -258,7 +283,10 @@ class _Packer:
         )
         if self.search.group_scope == "bin":
             items.check_groups(
-                self.budget, self.search.plans.planner.max_items, lambda at: f"sequence {first + pieces.sequences[at]}"
+                self.budget,
+                self.search.plans.planner.max_items,
+                lambda at: f"sequence {first + pieces.sequences[at]}",
+                '; `overflow` "drop" leaves such groups out, `group_scope` "rank" keeps them on one rank',
             )
         return items
 

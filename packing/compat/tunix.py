@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from packing import _checks, balanced_packs, partition, sequence_packing
-from packing._checks import shown
+from packing._checks import Int64Array, shown
 from packing._updates import joined
-from packing.errors import ConfigError
+from packing.errors import ConfigError, InfeasibleError
 from packing.packed_batch import PackedBatch
 from packing.packed_rows import PackedRows
 from packing.sequences import Sequences
@@ -142,15 +142,16 @@ def pack_sequences(
     target = _checks.optional_integer("target_items_per_update", target_items_per_update, minimum=1)
     if not isinstance(item_iterator, Iterable):
         raise ConfigError(f"`item_iterator` must be an iterable of lists of examples, but got {shown(item_iterator)}.")
+    segments = _checks.optional_integer("max_segments_per_packed_row", max_segments_per_packed_row, minimum=1)
     classes: deque[type] = deque()
     batches = sequence_packing.pack_sequences(
-        _read(item_iterator, classes),
+        _read(item_iterator, max_token_budget, classes),
         num_packs=num_packs,
         max_token_budget=max_token_budget,
         packing_strategy=packing_strategy,
         order="sampler" if packing_strategy == "first_fit" else "balanced",
         forbid="policy_version",
-        max_segments_per_row=max_segments_per_packed_row,
+        max_segments_per_row=segments,
         estimator=estimator,
         pad_id=pad_id,
     )
@@ -199,16 +200,24 @@ def _example(batch: PackedBatch, step: int, rows: PackedRows, kind: type, is_upd
     return kind(**values)
 
 
-def _read(item_iterator: Iterable[Sequence[Any]], classes: deque[type]) -> Iterator[Sequences]:
+def _read(item_iterator: Iterable[Sequence[Any]], budget: int, classes: deque[type]) -> Iterator[Sequences]:
     """The sequences of every list that has any; the class of its examples goes to the end of `classes`."""
     for number, examples in enumerate(item_iterator):
         read = [(at, _sequences(number, at, example)) for at, example in enumerate(examples)]
+        for at, sequences in read:
+            _check_lengths(sequences.lengths, budget, f"of example {at} in list {number}")
         filled = [(at, sequences) for at, sequences in read if len(sequences)]
         if len({isinstance(one.values["policy_version"], list) for _, one in filled}) > 1:
             raise ConfigError(f"`policy_version` must be in all examples of list {number} or in none.")
         if filled:
             classes.append(type(examples[0]))
             yield joined(filled)
+
+
+def _check_lengths(lengths: Int64Array, budget: int, where: str) -> None:
+    if int(lengths.max(initial=0)) > budget:
+        row = int(np.argmax(lengths > budget))
+        raise InfeasibleError(f"row {row} {where} has {lengths[row]} tokens, over `max_token_budget` = {budget}.")
 
 
 def _sequences(number: int, at: int, example: Any) -> Sequences:

@@ -145,6 +145,18 @@ def test_the_search_starts_at_the_smallest_multiple_that_can_fit(lengths, num_pa
     assert packs.num_rows >= -(-fewest.lower_bound // num_packs) * num_packs
 
 
+def test_ranks_that_agree_have_one_digest():
+    def digest(lengths=(5, 4, 3, 3, 3), num_packs=2, budget=16, **options):
+        return balanced_pack(lengths, num_packs, budget, **options).digest
+
+    one = digest()
+    assert one == digest(np.array([5, 4, 3, 3, 3], np.int8), np.int64(2)) == digest(versions=[7] * 5)
+    others = [digest((5, 4, 3, 3, 2)), digest((4, 5, 3, 3, 3)), digest(num_packs=1), digest(budget=17)]
+    others += [digest(estimator="tokens"), digest(costs=[5, 4, 3, 3, 3]), digest(algorithm="kk")]
+    others += [digest(versions=[0, 1, 0, 1, 1]), digest(alignment=2), digest(max_segments_per_row=3)]
+    assert len({one, *others}) == 11
+
+
 @pytest.mark.parametrize("name", ["servegen_r1", "math_cot_rollouts", "wlbllm_docs"])
 @pytest.mark.parametrize("fill", [0.95, 0.99, 0.995])
 def test_real_lengths_nearly_full_in_the_rows_of_first_fit_decreasing(lengths_of, name, fill):
@@ -233,6 +245,7 @@ REFUSED = [
     ({"lengths": [3, 2.5]}, "`lengths` must hold whole numbers, but got 2.5 at index 1."),
     ({"lengths": [3, True]}, "`lengths` must hold integers, but got True at index 1."),
     ({"num_packs": 0}, "`num_packs` must be a positive integer, but got 0."),
+    ({"num_packs": 10**9}, "`num_packs` must be a positive integer of at most 1048576, but got 1000000000."),
     ({"max_token_budget": True}, "`max_token_budget` must be a positive integer, but got True."),
     ({"max_segments_per_row": 0}, "`max_segments_per_row` must be a positive integer, but got 0."),
     ({"alignment": {"row": 16}}, "`max_token_budget` must be a multiple of the row alignment 16, but got 10."),

@@ -216,8 +216,11 @@ def test_settings_are_refused_at_once_and_a_long_sequence_when_it_comes():
         tunix.pack_sequences([], 8, target_items_per_update=0)
     with pytest.raises(ConfigError, match=r"^`item_iterator` must be an iterable of lists of examples, but got 3\.$"):
         tunix.pack_sequences(3, 8)
-    with pytest.raises(ValueError, match=r"^sequence 0 has 9 tokens, over `max_token_budget` = 8 \(1 such sequences\)"):
-        list(tunix.pack_sequences([[example([(4, 5)])]], 8))
+    with pytest.raises(ConfigError, match=r"^`max_segments_per_packed_row` must be a positive integer, but got 0\.$"):
+        tunix.pack_sequences([], 8, max_segments_per_packed_row=0)
+    message = r"^row 1 of example 0 in list 1 has 9 tokens, over `max_token_budget` = 8\.$"
+    with pytest.raises(InfeasibleError, match=message):
+        list(tunix.pack_sequences([[example([(4, 3)])], [example([(1, 2), (4, 5)])]], 8))
 
 
 # ------------------------------------------------------------------------------------------------------------- helpers

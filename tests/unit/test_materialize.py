@@ -132,7 +132,7 @@ def test_every_array_is_that_of_plain_loops(case, data):
     form = data.draw(st.sampled_from(["rows", "flat"]), "form")
     options = {
         "labels": data.draw(st.sampled_from([None, "unshifted", "shifted"]), "labels"),
-        "ignore_index": data.draw(st.sampled_from([-100, 7]), "ignore_index"),
+        "ignore_index": data.draw(st.sampled_from([-100, 7, -1000]), "ignore_index"),
         "position_start": data.draw(st.sampled_from([0, 2]), "position_start"),
     }
     pad_id = data.draw(st.sampled_from([0, 5, -1]), "pad_id")
@@ -165,7 +165,9 @@ def test_every_array_is_that_of_plain_loops(case, data):
         assert all(arrays[name] is out[name] for name in out)
     for name, rows_of_it in expected.items():
         assert as_rows(arrays[name], form) == rows_of_it, name
-        dtypes = {"segment_ids": "int32", "position_ids": "int32", "labels": sequences.input_ids.dtype}
+        ids = sequences.input_ids.dtype
+        labels = "int16" if ids == np.int8 and options["ignore_index"] == -1000 else ids
+        dtypes = {"segment_ids": "int32", "position_ids": "int32", "labels": labels}
         assert arrays[name].dtype == (dtypes.get(name) or (items[0][name].dtype if items else arrays[name].dtype))
     tokens, padded = plain_cumulated(plain, row_length, num_segments or most)
     assert as_rows(result.cu_seqlens, form) == tokens
@@ -408,8 +410,8 @@ SHARED = np.zeros((1, 2), np.int32)
         ({"pad_id": 2**31}, "`pad_id` must fit into int32, but got 2147483648."),
         ({"pad_id": 0.5}, "`pad_id` must be an integer, but got 0.5."),
         (
-            {"labels": "shifted", "ignore_index": -(2**31) - 1},
-            "`ignore_index` must fit into int32, but got -2147483649.",
+            {"labels": "shifted", "ignore_index": -(2**63) - 1},
+            "`ignore_index` must fit into a signed dtype that holds int32, but got -9223372036854775809.",
         ),
         ({"padding": {"y": 1}}, "`padding` must name features among ['x', 'n'], but got 'y'."),
         ({"padding": [1]}, "`padding` must map features to values, but got [1]."),
@@ -481,9 +483,28 @@ def test_names_that_no_feature_may_have(name):
         materialize([{"input_ids": [1, 2], name: [1, 2]}], LAYOUT)
 
 
-def test_labels_of_unsigned_ids_need_an_index_that_fits():
-    items = [np.asarray([1, 2], np.uint16)]
-    with pytest.raises(ConfigError, match=r"^`ignore_index` must fit into uint16, but got -100\.$"):
+@pytest.mark.parametrize(
+    ("ids", "ignore_index", "labels"),
+    [("u1", -100, "i2"), ("u2", -100, "i4"), ("u4", -100, "i8"), ("i1", -100, "i1"), ("i1", -129, "i2"),
+     ("u2", 65535, "u2"), ("u8", 2**64 - 1, "u8"), (">u2", -100, "i4"), (">i4", -100, ">i4")],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["rows", "flat"])
+def test_labels_have_a_dtype_that_holds_the_ids_and_the_index(ids, ignore_index, labels, form):
+    largest = int(np.iinfo(ids).max)
+    items = Sequences([0, 2, 5], np.asarray([1, 2, 3, largest, 4], ids))
+    layout = RowLayout.from_bins([2, 3], [[1], [0]], row_length=4)
+    made = materialize(items, layout, labels="shifted", ignore_index=ignore_index, form=form)
+    assert made.labels.dtype == np.dtype(labels)
+    own = [[largest, 4, ignore_index, ignore_index], [2, ignore_index, ignore_index, ignore_index]]
+    flat = [largest, 4, ignore_index, 2, ignore_index]
+    assert made.labels.tolist() == (own if form == "rows" else flat)
+    again = materialize(items, layout, labels="shifted", ignore_index=ignore_index, form=form, out=made.arrays)
+    assert again.labels is made.labels
+
+
+def test_labels_of_the_widest_unsigned_ids_need_an_index_that_fits():
+    items = [np.asarray([1, 2], np.uint64)]
+    message = r"^`ignore_index` must fit into a signed dtype that holds uint64, but got -100\.$"
+    with pytest.raises(ConfigError, match=message):
         materialize(items, LAYOUT, labels="shifted")
-    assert materialize(items, LAYOUT, labels="shifted", ignore_index=65535).labels.tolist() == [[2, 65535]]
     assert materialize(items, LAYOUT).labels is None

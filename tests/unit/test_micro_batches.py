@@ -433,8 +433,12 @@ def test_inputs_stay_as_they_are():
 @pytest.mark.parametrize(
     ("lengths", "budget", "options", "error", "message"),
     [
-        ([], 8, {}, ConfigError, "`samples` must not be empty: there is nothing to plan."),
-        ([3, 0], 8, {}, ConfigError, "`samples` must be positive, but got 0 at index 1."),
+        ([], 8, {}, ConfigError, "`lengths` must not be empty: there is nothing to plan."),
+        ([3, 0], 8, {}, ConfigError, "`lengths` must be positive, but got 0 at index 1."),
+        ({"length": [3, 0]}, 8, {"group": [1, 1]}, ConfigError,
+         "`lengths['length']` must be positive, but got 0 at index 1."),
+        ({"length": [3], "kind": [1, 2]}, 8, {}, ConfigError,
+         "`lengths['kind']` must have 1 values like 'length', but has 2."),
         ([3], 0, {}, ConfigError, "`max_token_budget` must be a positive integer, but got 0."),
         ([3], True, {}, ConfigError, "`max_token_budget` must be a positive integer, but got True."),
         ([3], 8, {"data_parallel_size": 0}, ConfigError, "`data_parallel_size` must be a positive integer, but got 0."),

@@ -78,12 +78,12 @@ def streams(draw):
             values["prompt"] = draw(st.lists(st.sampled_from([None, 1, 2, 3]), min_size=count, max_size=count))
             options |= {"group": "prompt", "group_scope": "rank"}
     elif options["overflow"] != "split" and draw(st.booleans()):
-        # Neighbours that fit into one row, if they are of one version.
+        # Neighbours of one version; what one row cannot hold is dropped, or there is none.
         flat = [length for batch in batches for length in batch]
         values["prompt"] = [-1] * count
         for at in range(0, count - 1, 2):
             same = "version" not in values or values["version"][at] == values["version"][at + 1]
-            if same and max(flat[at : at + 2]) <= 12:
+            if same and (options["overflow"] == "drop" or max(flat[at : at + 2]) <= 12):
                 values["prompt"][at : at + 2] = [at, at]
         options["group"] = "prompt"
     return batches, values, options
@@ -121,20 +121,34 @@ def test_tokens_in_are_tokens_out_and_counted_losses(case):
 
 def check_overflow(batch, items, options):
     """What each policy makes of each sequence, and that it is counted."""
-    longest = 32 // Alignment.of(options["alignment"]).segment * Alignment.of(options["alignment"]).segment
+    segment = Alignment.of(options["alignment"]).segment
+    longest = 32 // segment * segment
+    without = dropped_labels(items, segment, options)
     counted = {int(index): loss for loss in batch.losses for index in loss.indices}
     for at, (item, found) in enumerate(zip(items, batch.unpack(batch.rows.input_ids), strict=True)):
         ids, index = item["input_ids"], int(batch.indices[at])
-        over = ids.size > longest
+        over = ids.size > longest or item.get("prompt") in without
         assert over == (index in counted)
         if over:
             assert counted[index].policy == options["overflow"]
-            assert counted[index].reason == ("length" if ids.size > 32 else "alignment")
+            fits = "alignment" if ids.size > longest else "group"
+            assert counted[index].reason == ("length" if ids.size > 32 else fits)
         policy = options["overflow"] if over else None
         expected = {"truncate_left": ids[-longest:], "truncate_right": ids[:longest], "drop": None}.get(policy, ids)
         assert found is None if expected is None else np.array_equal(found, expected)
         segments = int((batch.layout.sequences == at).sum())
         assert segments == {"drop": 0, "split": -(-ids.size // longest)}.get(policy, 1)
+
+
+def dropped_labels(items, segment, options):
+    """The groups of which not every sequence can be in a row, or not all in one where they must."""
+    if options["overflow"] != "drop":
+        return set()
+    groups = {}
+    for item in items:
+        groups.setdefault(item.get("prompt"), []).append(-(-item["input_ids"].size // segment) * segment)
+    total = max if options.get("group_scope") == "rank" else sum
+    return {label for label, columns in groups.items() if label not in (None, -1) and total(columns) > 32}
 
 
 def check_limits(batch, items, options):
@@ -376,8 +390,100 @@ def test_steps_have_the_rows_of_the_whole():
     for step, whole in zip(batch.steps(out=out), steps, strict=True):
         assert step.input_ids is out["input_ids"]
         assert np.array_equal(step.input_ids, whole.input_ids)
-    with pytest.raises(IndexError, match=r"^`step` must lie in \[0, 2\), but got 2\.$"):
+    with pytest.raises(ConfigError, match=r"^`step` must be a non-negative integer of at most 1, but got 2\.$"):
         batch.step_layout(2)
+    with pytest.raises(ConfigError, match=r"^`step` must be a non-negative integer, but got -1\.$"):
+        batch.step_layout(-1)
+    with pytest.raises(TypeError, match=r"steps\(\) got an unexpected keyword argument 'labels'"):
+        batch.steps(labels="unshifted")  # the weights would not follow
+
+
+def test_a_rank_takes_its_rows_of_every_step_in_the_form_of_the_update():
+    (batch,) = packed(
+        [[9, 8, 7, 6, 5, 4, 3, 11, 12, 10]], num_packs=4, max_token_budget=12, data_parallel_size=2, pad_id=9,
+        labels="shifted", position_start=3, padding={"half": -1.0},
+    )  # fmt: skip
+    assert batch.num_steps == 2
+    weights = batch.loss_weights("sequence")
+    for rank in range(2):
+        mine = weights.rank(rank)
+        for step, rows in enumerate(batch.steps(rank=rank)):
+            first = step * 4 + rank * 2
+            for name, array in rows.arrays.items():
+                assert np.array_equal(array, batch.rows.arrays[name][first : first + 2])
+            assert rows.layout.sequences.tolist() == mine.micro_batch(step).layout.sequences.tolist()
+            counted = mine.micro_batch(step).token_weights() > 0
+            assert np.array_equal(counted, rows.labels != -100)
+    flat = next(batch.steps(rank=1, form="flat"))
+    assert np.array_equal(flat.labels != -100, weights.rank(1).micro_batch(0).token_weights("flat").reshape(-1) > 0)
+    with pytest.raises(ConfigError, match=r"^`rank` must be a non-negative integer of at most 1, but got 2\.$"):
+        batch.steps(rank=2)
+    (alone,) = packed([[3]])
+    with pytest.raises(ConfigError, match=r"^`rank` needs the `data_parallel_size` of `pack_sequences`\.$"):
+        alone.step_layout(0, rank=0)
+
+
+def test_loss_weights_are_shared_by_the_ranks_of_the_update():
+    (batch,) = packed([[9, 8, 7, 6]], num_packs=4, max_token_budget=12, data_parallel_size=2)
+    assert batch.loss_weights().data_parallel_size == batch.data_parallel_size == 2
+    assert batch.loss_weights().scale() == 2 / 26
+    assert batch.loss_weights(data_parallel_size=4).scale() == 4 / 26
+    (alone,) = packed([[9, 8, 7, 6]], num_packs=4, max_token_budget=12)
+    assert (alone.data_parallel_size, alone.loss_weights().scale()) == (None, 1 / 26)
+    with pytest.raises(ConfigError, match=r"^`groups` names the value \[1\], but the sequences have: none\.$"):
+        batch.loss_weights("group", groups=[1])
+
+
+def test_ranks_that_agree_have_one_digest():
+    def digest(lengths=((5, 4, 3, 3, 3),), **options):
+        return packed(lengths, **options)[-1].digest
+
+    one = digest()
+    padding = {"half": 0.5}
+    assert one == digest() == digest(values={"reward": [1, 2, 3, 4, 5]})
+    assert digest(padding=padding) == digest(padding={"half": np.float64(0.5)}) != one
+    others = [
+        digest(((5, 4, 3, 3, 2),)), digest(((1,), (5, 4, 3, 3, 3))), digest(num_packs=1), digest(max_token_budget=17),
+        digest(labels="shifted"), digest(estimator="tokens"), digest(packing_strategy="first_fit"),
+        digest(overflow="drop"), digest(data_parallel_size=2), digest(order="sampler"),
+        digest(order="shuffled", seed=0), digest(order="shuffled", seed=1), digest(alignment=2),
+    ]  # fmt: skip
+    assert len({one, *others}) == 14
+    (batch,) = packed([[5, 4, 3, 3, 3]])
+    assert pickle.loads(pickle.dumps(batch)).digest == batch.digest
+    narrow = [[np.ones(length, np.int8) for length in (5, 4, 3, 3, 3)]]
+    (other,) = pack_sequences(narrow, num_packs=np.int64(2), max_token_budget=16)
+    assert other.digest == one  # of no token or dtype
+
+
+def test_a_group_is_dropped_as_a_whole():
+    values = {"pair": [0, 0, 1, 1, 2, 2, None]}
+    (batch,) = packed([[20, 3, 9, 8, 7, 6, 5]], values=values, group="pair", overflow="drop")
+    assert batch.layout.sequences.tolist() == [4, 5, 6]
+    assert [(loss.reason, loss.indices.tolist(), loss.num_lost_tokens) for loss in batch.losses] == [
+        ("length", [0], 20),
+        ("group", [1, 2, 3], 20),
+    ]
+    options = {"group": "pair", "group_scope": "rank", "data_parallel_size": 2, "overflow": "drop"}
+    (batch,) = packed([[20, 3, 9, 8, 7, 6, 5]], values=values, **options)
+    assert sorted(batch.layout.sequences.tolist()) == [2, 3, 4, 5, 6]
+    (batch,) = packed(
+        [[1] * 7], values={"pair": [0] * 5 + [1] * 2}, group="pair", overflow="drop", max_segments_per_row=4
+    )
+    assert batch.layout.sequences.tolist() == [5, 6]
+
+
+def test_the_stream_goes_on_after_an_update_that_cannot_be_packed():
+    iterator = pack_sequences(stream_of([[3], [20], [4]]), num_packs=1, max_token_budget=16)
+    assert next(iterator).update == 0
+    with pytest.raises(InfeasibleError):
+        next(iterator)
+    assert next(iterator).update == 2
+    iterator = pack_sequences([[item(3)], [item(0)], [item(3)]], num_packs=1, max_token_budget=16)
+    next(iterator)
+    with pytest.raises(ConfigError, match=r"^batch 1: "):
+        next(iterator)
+    assert next(iterator, None) is None
 
 
 def test_the_width_of_cu_seqlens_limits_the_segments():
@@ -429,6 +535,7 @@ SETTINGS = [
     ({"batches": {"input_ids": [1]}}, "`batches` must be an iterable of batches, but got {'input_ids': [1]}."),
     ({"batches": 3}, "`batches` must be an iterable of batches, but got 3."),
     ({"num_packs": 0}, "`num_packs` must be a positive integer, but got 0."),
+    ({"num_packs": 2**20 + 1}, "`num_packs` must be a positive integer of at most 1048576, but got 1048577."),
     ({"max_token_budget": 0}, "`max_token_budget` must be a positive integer, but got 0."),
     ({"alignment": {"row": 12}}, "`max_token_budget` must be a multiple of the row alignment 12, but got 16."),
     ({"alignment": 32}, "`max_token_budget` must be at least the segment alignment 32, but got 16."),
@@ -479,10 +586,13 @@ def item(length, **others):
     return {"input_ids": [1] * length, **others}
 
 
+PER_TOKEN = "; a list or array has a value for each token, those of the prompt included, and a tuple is one value."
+
 BATCHES = [
     ([[item(1)], [item(2), item(0)]], {},
      "batch 1: `input_ids` of sequence 1 must have at least one token, but got none."),
-    ([[item(3, logp=[0.5, 0.5])]], {}, "batch 0: `logp` of sequence 0 must have shape [3] or [k, 3], but got (2,)."),
+    ([[item(3, logp=[0.5, 0.5])]], {},
+     f"batch 0: `logp` of sequence 0 must have shape [3] or [k, 3], but got (2,){PER_TOKEN}"),
     ([[item(1, logp=np.zeros(1, "f4")), item(1, logp=np.zeros(1, "f8"))]], {},
      "batch 0: `logp` must have one dtype, but got float32 in sequence 0 and float64 in sequence 1."),
     ([[item(1, logp=np.zeros(1, "f4"))], [item(1, logp=np.zeros(1, "f8"))]], {"sequences_per_update": 2},
@@ -500,6 +610,13 @@ BATCHES = [
      "`update_id` names the value 'step', but the sequences of batch 0 have: none."),
     ([[item(1, step=0), item(1, step=1), item(1, step=0)]], {"update_id": "step"},
      "`step` of sequence 2 is 0, but that update has ended: the sequences of an update must follow each other."),
+    ([[item(1, a=[0.5])]], {"padding": {"advv": -1.0}}, "`padding` must name features among ['a'], but got 'advv'."),
+    ([[item(1, labels=[0.5])]], {},
+     "a feature must have another name than ('segment_ids', 'labels', 'cu_seqlens', 'cu_seqlens_padded'), "
+     "but got 'labels'."),
+    ([[np.ones(1, np.uint16)]], {"pad_id": -1}, "`pad_id` must fit into uint16, but got -1."),
+    ([[np.ones(1, np.uint64)]], {"labels": "shifted"},
+     "`ignore_index` must fit into a signed dtype that holds uint64, but got -100."),
     ([[item(1, v=1), item(1, v="a")]], {"forbid": "v"}, "`v` must hold sortable values of one type, but got [1, 'a']."),
 ]  # fmt: skip
 
@@ -510,6 +627,8 @@ def test_a_malformed_batch_is_named(batches, options, message):
         list(pack_sequences(batches, num_packs=2, max_token_budget=16, **options))
 
 
+ADVICE = '; `overflow` "drop" leaves such groups out, `group_scope` "rank" keeps them on one rank.'
+
 TOO_MUCH = [
     ([20], {}, {}, "sequence 2 has 20 tokens, over `max_token_budget` = 16 (1 such sequences); `overflow` may also be "
      "'single', 'truncate_left', 'truncate_right', 'split', 'drop'."),
@@ -517,11 +636,11 @@ TOO_MUCH = [
      "sequence 2 has 15 tokens (18 once aligned), over `max_token_budget` = 16 (1 such sequences); `overflow` may also "
      "be 'single', 'truncate_left', 'truncate_right', 'split', 'drop'."),
     ([9, 8], {"g": [7, 7]}, {"group": "g"},
-     "the group of sequence 2 has 17 tokens in 2 segments, but a row holds at most 16."),
+     "the group of sequence 2 has 17 tokens in 2 segments, but a row holds at most 16" + ADVICE),
     ([20], {"g": [7]}, {"group": "g", "overflow": "split"},
-     "the group of sequence 2 has 20 tokens in 2 segments, but a row holds at most 16."),
+     "the group of sequence 2 has 20 tokens in 2 segments, but a row holds at most 16" + ADVICE),
     ([1, 1, 1], {"g": [7, 7, 7]}, {"group": "g", "max_segments_per_row": 2},
-     "the group of sequence 2 has 3 segments, but a row holds at most 2."),
+     "the group of sequence 2 has 3 segments, but a row holds at most 2" + ADVICE),
     ([1, 1], {"g": [7, 7], "v": [0, 1]}, {"group": "g", "forbid": "v"},
      "the group of sequence 2 must share a row, but sequence 3 must not share one with it."),
 ]  # fmt: skip
