@@ -10,7 +10,7 @@ import numpy as np
 
 from packing._checks import Int64Array
 from packing._fewest_bins import EFFORTS
-from packing.algorithms._entries import entries_of
+from packing.algorithms._entries import Entries, entries_of
 from packing.algorithms.placement import lpt_start
 from packing.assignment import Assignment
 from packing.bins import fit_fewest
@@ -34,13 +34,12 @@ _PART, _FEWEST_PARTS, _FEW_PER_BIN = 2048, 2, 4
 
 @dataclass
 class _Kind:
-    """One kind: its samples, a layout of them, and whether it is the best that is looked for."""
+    """One kind: what is placed as one of it, a layout, and whether that is the best that is looked for."""
 
-    samples: Int64Array
-    problem: Problem  # of these samples, in one bin; `fewest` bins hold them, and there are `most` entries
+    members: Int64Array  # entries
+    problem: Problem  # of these as samples, in one bin
     work: int
-    fewest: int
-    most: int
+    fewest: int  # bins that hold them
     num_bins: int = 1
     layout: Assignment | None = None
     load: int = 1 << 62
@@ -51,7 +50,7 @@ class _Kind:
         problem = replace(self.problem, ranks=num_bins, round_size=None)
         layout: Assignment | None
         if num_bins == 1:
-            layout, solved = Assignment.from_bins([np.arange(self.samples.size)]), True
+            layout, solved = Assignment.from_bins([np.arange(self.members.size)]), True
         else:
             layout, solved = lpt_start(problem) if solve is None else solve(problem), solve is not None
         load = 1 << 62 if layout is None else int(layout.sums(problem.cost).max())
@@ -71,9 +70,10 @@ def by_kinds(problem: Problem, solve: Callable[[Problem], Assignment | None]) ->
         problem: with a fixed number of bins per rank.
         solve: lays out one kind, one bin per rank, or returns None.
     """
-    kinds = _kinds(problem)
-    if kinds is None:
+    found = _kinds(problem)
+    if found is None:
         return None
+    entries, kinds = found
     bins = _shares(kinds, problem.num_bins)
     if bins is None:
         return None
@@ -91,13 +91,13 @@ def by_kinds(problem: Problem, solve: Callable[[Problem], Assignment | None]) ->
             k for k, one in enumerate(kinds)
             if k != at and one.num_bins > one.fewest and one.work < worst.load * (one.num_bins - 1)
         ]  # fmt: skip
-        if not donors or trades == _MOST_TRADES or worst.num_bins == worst.most:
-            return _joined(problem, kinds)
+        if not donors or trades == _MOST_TRADES or worst.num_bins == worst.members.size:
+            return _joined(problem, entries, kinds)
         giver = min(donors, key=lambda k: kinds[k].work / (kinds[k].num_bins - 1))
         fewer, more = kinds[giver].place(kinds[giver].num_bins - 1, solve), worst.place(worst.num_bins + 1, solve)
         trades += 1
         if max(fewer.load, more.load) >= worst.load:
-            return _joined(problem, kinds)
+            return _joined(problem, entries, kinds)
         kinds[giver], kinds[at] = fewer, more
 
 
@@ -127,40 +127,35 @@ def few_places(problem: Problem) -> bool:
     return problem.max_items in (2, 3) and places - places // 100 <= problem.num_samples
 
 
-def _kinds(problem: Problem) -> list[_Kind] | None:
+def _kinds(problem: Problem) -> tuple[Entries, list[_Kind]] | None:
     capacity = problem.capacity
     if problem.forbid is None or not problem.needs() <= _NEEDS or not (capacity is None or isinstance(capacity, int)):
         return None
     if problem.group is not None and problem.group_scope == "rank" and problem.bins_per_rank != 1:
         return None
     entries = entries_of(replace(problem, group_scope="bin", reference=None))
-    counted = entries is not None and problem.max_items is not None and entries.count.size > 0
-    if entries is None or counted or problem.num_samples < problem.num_bins:
+    too_long = problem.oversized == "error" and problem.is_oversized().any()
+    if entries is None or too_long or problem.num_samples < problem.num_bins:
         return None
-    by_kind = np.argsort(problem.forbid, kind="stable")
-    edges = np.flatnonzero(np.diff(problem.forbid[by_kind])) + 1
-    entries_by_kind = np.argsort(entries.forbid, kind="stable")
-    entry_edges = np.flatnonzero(np.diff(entries.forbid[entries_by_kind])) + 1
+    if entries.count.size and (problem.max_items is not None or (entries.tokens > (capacity or 1 << 62)).any()):
+        return None  # as one sample a group would count as one, and be let alone where it is too long
+    by_kind = np.argsort(entries.forbid, kind="stable")
+    edges = np.flatnonzero(np.diff(entries.forbid[by_kind])) + 1
     if edges.size == 0:
         return None
     kinds = []
-    for samples, members in zip(np.split(by_kind, edges), np.split(entries_by_kind, entry_edges), strict=True):
-        tokens = np.ascontiguousarray(entries.tokens[members])
-        fewest = 1
-        if capacity is not None or problem.max_items is not None:
-            share = min(tokens.size, _MANY_ENTRIES) ** 2
-            offsets, _, _, _ = fit_fewest(
-                tokens, capacity, None, problem.max_items, problem.oversized,
-                EFFORTS["fast"] * share // _MANY_ENTRIES**2,
-            )  # fmt: skip
-            fewest = offsets.size - 1
+    for members in np.split(by_kind, edges):
         one = Problem(
-            tokens=problem.tokens[samples], cost=problem.cost[samples], ranks=1, capacity=capacity,
+            tokens=entries.tokens[members], cost=entries.cost[members], ranks=1, capacity=capacity,
             max_items=problem.max_items, oversized=problem.oversized, objective=OBJECTIVES["makespan"],
-            group=None if problem.group is None else problem.group[samples],
         )  # fmt: skip
-        kinds.append(_Kind(samples, one, int(one.cost.sum()), fewest, tokens.size))
-    return kinds
+        share = min(members.size, _MANY_ENTRIES) ** 2
+        offsets, _, _, _ = fit_fewest(
+            one.tokens, capacity, None, problem.max_items, problem.oversized,
+            EFFORTS["fast"] * share // _MANY_ENTRIES**2,
+        )  # fmt: skip
+        kinds.append(_Kind(members, one, int(one.cost.sum()), max(1, offsets.size - 1)))
+    return entries, kinds
 
 
 def _shares(kinds: list[_Kind], num_bins: int) -> list[int] | None:
@@ -169,26 +164,28 @@ def _shares(kinds: list[_Kind], num_bins: int) -> list[int] | None:
     left = num_bins - sum(bins)
     if left < 0:
         return None
-    heap = [(-kind.work / kind.fewest, k) for k, kind in enumerate(kinds) if kind.fewest < kind.most]
+    heap = [(-kind.work / kind.fewest, k) for k, kind in enumerate(kinds) if kind.fewest < kind.members.size]
     heapq.heapify(heap)
     while left and heap:
         _, k = heap[0]
         bins[k] += 1
         left -= 1
-        if bins[k] < kinds[k].most:
+        if bins[k] < kinds[k].members.size:
             heapq.heapreplace(heap, (-kinds[k].work / bins[k], k))
         else:
             heapq.heappop(heap)
     return None if left else bins
 
 
-def _joined(problem: Problem, kinds: list[_Kind]) -> Assignment:
+def _joined(problem: Problem, entries: Entries, kinds: list[_Kind]) -> Assignment:
     """All bins; where ranks have several, dealt out so that the ranks' loads are even."""
-    bins = []
+    bin_of = np.empty(entries.tokens.size, np.int32)
+    first = 0
     for kind in kinds:
         assert kind.layout is not None
-        bins += [kind.samples[members] for members in np.split(kind.layout.items, kind.layout.offsets[1:-1])]
-    layout = Assignment.from_bins(bins)
+        bin_of[kind.members] = first + kind.layout.bin_of()
+        first += kind.num_bins
+    layout = entries.layout(np.arange(bin_of.size, dtype=np.int32), bin_of, problem.num_bins)
     if problem.bins_per_rank == 1:
         return layout
     return layout.reordered(difference(layout.sums(problem.cost), problem.ranks, True)[1])

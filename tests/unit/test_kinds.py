@@ -46,6 +46,19 @@ def test_every_kind_gets_bins_by_its_work():
     assert sorted(layout.sums(np.asarray(costs)).tolist()) == [8, 12, 12, 12]
 
 
+def test_groups_stay_together():
+    problem = Problem(
+        tokens=[3, 3, 3, 3, 2, 2], cost=[3, 3, 3, 3, 2, 2], ranks=3, capacity=8, forbid=[0, 0, 0, 0, 1, 1],
+        group=[0, -1, -1, 0, -1, -1],
+    )  # fmt: skip
+    layout = by_kinds(problem, alone)
+    assert layout is not None
+    assert first_violation(problem, layout) is None
+    assert {frozenset(items) for items in layout.to_bins(list(range(6)))} == {
+        frozenset({0, 3}), frozenset({1, 2}), frozenset({4, 5}),
+    }  # fmt: skip
+
+
 def test_a_kind_gives_a_bin_to_one_whose_samples_do_not_divide():
     # By work, 15 and 24 get 2 and 4 bins, but three samples of 5 make a bin of 10.
     problem = Problem(tokens=[1] * 27, cost=[5] * 3 + [1] * 24, ranks=6, forbid=[0] * 3 + [1] * 24)
@@ -65,6 +78,9 @@ def test_a_kind_gives_a_bin_to_one_whose_samples_do_not_divide():
         {"objective": "balance"},
         {"capacity": 1, "ranks": 2},
         {"group": [0, 0, -1, -1], "max_items": 2},
+        {"group": [0, 0, -1, -1], "capacity": 1, "ranks": 3},
+        {"group": [0, -1, 0, -1], "ranks": 2},
+        {"tokens": [1, 1, 1, 3], "capacity": 2, "ranks": 3},
     ],
 )
 def test_other_limits_and_too_few_bins_are_left_to_others(fields):
