@@ -12,6 +12,7 @@ from packing import _checks
 from packing._checks import LARGEST, Int64Array, shown
 from packing._costs import estimated_costs, weighted_components
 from packing._fixed_point import finite, quantise_budget, quantise_components, quantise_costs
+from packing._labels import collected, listed, numbered
 from packing._samples import Batch
 from packing.alignment import Alignment
 from packing.assignment import Assignment
@@ -113,31 +114,20 @@ def _labels(planner: Planner, batch: Batch, option: str) -> Int64Array | None:
     name = getattr(planner, option)
     if name is None:
         return None
-    values = batch.column(option, name)
-    given = batch.columns[name]
-    # NumPy would turn a 1 beside a "1" into the same text.
-    if values.dtype.kind in "US" and not (
-        isinstance(given, np.ndarray) or all(isinstance(value, (str, bytes)) for value in given)
-    ):
-        raise ConfigError(f"`{option}` column {name!r} must hold values of one type.")
-    if values.shape != (batch.lengths.size,):
-        raise ConfigError(f"`{option}` column {name!r} must have one value for each sample, got {values.shape}.")
-    none = np.asarray([value is None for value in values]) if values.dtype == object else np.zeros(values.size, bool)
-    if option == "group" and values.dtype.kind in "if":
-        none |= values == -1
-    elif option == "group" and values.dtype == object:
-        none |= np.asarray([isinstance(value, (int, float)) and value == -1 for value in values])
-    elif option == "forbid" and none.any():
+    values = batch.given(option, name)
+    column = values if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else collected(listed(values))
+    is_array = isinstance(column, np.ndarray)
+    if option == "forbid" and not is_array and any(value is None for value in column):
         raise ConfigError(f"`forbid` column {name!r} must have a value for each sample, but has None.")
-    labels = np.full(values.size, -1, np.int64)
-    present = values[~none]
-    if present.dtype.kind == "f" and not np.isfinite(present).all():
+    if not np.isfinite(column if is_array else [one for one in column if isinstance(one, float)]).all():
         raise ConfigError(f"`{option}` column {name!r} must hold finite values, but has NaN or infinity.")
     try:
-        labels[~none] = np.unique(present, return_inverse=True)[1]
+        return numbered(column, -1 if option == "group" else None)
     except TypeError:
-        raise ConfigError(f"`{option}` column {name!r} must hold values of one type.") from None
-    return labels
+        shape = batch.column(option, name).shape
+    if any(isinstance(value, (list, np.ndarray)) for value in column):
+        raise ConfigError(f"`{option}` column {name!r} must have one value for each sample, got {shape}.")
+    raise ConfigError(f"`{option}` column {name!r} must hold values of one type.")
 
 
 def _with_reference(problem: Problem, bins: list[Int64Array], batch: Batch) -> Problem:

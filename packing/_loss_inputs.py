@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from packing import _checks
 from packing._checks import Int64Array, shown
-from packing._row_items import labels_of
+from packing._labels import labels_of
 from packing.errors import ConfigError
 from packing.row_layout import RowLayout
 from packing.sequences import Sequences
@@ -60,7 +60,7 @@ def _bools(name: str, values: Any) -> BoolArray:
     """A one-dimensional mask as bools; numbers must be 0 or 1."""
     try:
         array: npt.NDArray[Any] = np.asarray(values)
-    except ValueError:
+    except (TypeError, ValueError, RuntimeError):  # what NumPy and torch raise for what is no array
         raise ConfigError(f"`{name}` must be a one-dimensional mask, but got {shown(values)}.") from None
     if array.ndim != 1:
         raise ConfigError(f"`{name}` must be one-dimensional, but got shape {array.shape}.")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from packing._checks import Int64Array, shown
+from packing._checks import Int64Array
 from packing._fewest_bins import EFFORTS
 from packing.bins import fit_bins, fit_fewest
-from packing.errors import ConfigError, InfeasibleError
+from packing.errors import InfeasibleError
 
-__all__ = ["RowItems", "Wholes", "labels_of"]
+__all__ = ["RowItems", "Wholes"]
 
 
 @dataclass(frozen=True)
@@ -180,48 +179,3 @@ class Wholes:
         spread = row_of.copy()
         spread[order[leave[leave.size - (num_rows - found) :]]] = np.arange(found, num_rows)
         return spread
-
-
-def labels_of(name: str, values: Any, length: int, *, none: int | None = None) -> Int64Array:
-    """Labels 0, 1, ... of values in sorted order, so that equal values have equal labels in any input order.
-
-    Args:
-        name: of the argument, for messages.
-        values: one integer, text or other sortable value for each of `length` sequences, of one type; None is allowed.
-        none: the label of None and -1; None: they are values like any other, and None comes first.
-
-    Raises:
-        ConfigError: another number of values, mixed types, or NaN.
-    """
-    try:
-        listed = values.tolist() if hasattr(values, "tolist") else list(values)
-    except TypeError:
-        raise ConfigError(f"`{name}` must have a value for each sequence, but got {shown(values)}.") from None
-    if len(listed) != length:
-        raise ConfigError(f"`{name}` must have a value for each of the {length} sequences, but got {len(listed)}.")
-    present = {value for value in listed if value is not None} if _hashable(listed) else None
-    if present is None or any(value != value for value in present):
-        raise ConfigError(f"`{name}` must hold sortable values of one type, but got {shown(listed)}.")
-    if none is not None:
-        present.discard(-1)
-    texts = {isinstance(value, (str, bytes)) for value in present}
-    try:
-        ordered = sorted(present)
-    except TypeError:
-        ordered = []
-    if len(texts) > 1 or len(ordered) != len(present):
-        raise ConfigError(f"`{name}` must hold sortable values of one type, but got {shown(listed)}.")
-    first = int(none is None and None in listed)
-    number = {value: first + at for at, value in enumerate(ordered)}
-    number[None] = 0 if none is None else none
-    if none is not None:
-        number[-1] = none
-    return np.fromiter((number[value] for value in listed), np.int64, length)
-
-
-def _hashable(values: list[Any]) -> bool:
-    try:
-        set(values)
-    except TypeError:
-        return False
-    return True

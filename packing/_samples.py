@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from packing import _checks
 from packing._checks import Int64Array, shown
+from packing._labels import collected
 from packing.errors import ConfigError
 from packing.records import SampleKey, SampleMetadata
 
@@ -37,8 +38,12 @@ class Batch:
 
     def column(self, option: str, name: str) -> npt.NDArray[Any]:
         """The column that an option names, or a ConfigError that lists those there are."""
+        return _as_array(name, self.given(option, name))
+
+    def given(self, option: str, name: str) -> Any:
+        """The same as it was handed in."""
         try:
-            return _as_array(name, self.columns[name])
+            return self.columns[name]
         except KeyError:
             there = ", ".join(sorted(map(str, self.columns)))
             raise ConfigError(f"`{option}` names the column {name!r}, but the samples have: {there}.") from None
@@ -78,7 +83,8 @@ class _RecordColumns(Mapping[str, Any]):
         if len(values) < len(self._records):
             at = next(i for i, r in enumerate(self._records) if name not in r.packing_costs and name not in r.features)
             raise ConfigError(f"`samples` must all have {name!r}, but the record at index {at} has not.")
-        return _as_array(name, values)
+        exact = collected(values)
+        return exact if isinstance(exact, np.ndarray) else _as_array(name, values)
 
     def __iter__(self) -> Iterator[str]:
         names = {"length"}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from packing._checks import shown
+from packing._labels import collected, listed
 from packing.errors import ConfigError
 from packing.records import ReadOnlyDict
 from packing.sequences import Sequences
@@ -182,6 +183,7 @@ def joined(parts: list[tuple[int, Sequences]] | list[Any]) -> Sequences:
 
 
 def _joined_values(columns: list[Any]) -> Any:
-    if all(isinstance(column, np.ndarray) for column in columns):
+    kinds = {column.dtype.kind if isinstance(column, np.ndarray) else None for column in columns}
+    if None not in kinds and len(kinds) == 1:
         return np.concatenate(columns)
-    return [value for column in columns for value in column]
+    return collected([value for column in columns for value in listed(column)])

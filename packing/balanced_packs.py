@@ -15,7 +15,8 @@ from packing import _checks
 from packing._checks import Int64Array
 from packing._fixed_point import exact_sum, finite
 from packing._identities import layout_digest, settings_fingerprint
-from packing._row_items import RowItems, labels_of
+from packing._labels import grouped, labels_of
+from packing._row_items import RowItems
 from packing._row_settings import MOST_PACKS, CostModel, canonical_order, combined_labels, row_search
 from packing.alignment import Alignment
 from packing.assignment import Assignment
@@ -106,7 +107,7 @@ def balanced_pack(
     the sequences permutes the answer: every row keeps its lengths.
 
     Args:
-        lengths: N positive whole numbers, in tokens.
+        lengths: N positive whole numbers, in tokens. None at all: `num_packs` dummy rows.
         num_packs: rows of a step, such as one for each data-parallel rank. Where there are fewer sequences than rows,
             each has one for itself and dummy rows follow. At most 2**20.
         max_token_budget: T, columns of a row.
@@ -116,7 +117,7 @@ def balanced_pack(
         versions: the policy version of each sequence; a row never mixes versions. None values are one version.
         group: a label for each sequence; those of one label (a preference pair, a rollout group, a shared prefix) share
             a row. None and -1: of no group.
-        forbid: a further label for each sequence; sequences of different labels never share a row.
+        forbid: a further label for each sequence; sequences of different labels never share a row. None is a label.
         max_segments_per_row: most sequences in one row.
         alignment: to what segments and rows are rounded up; see `packing.Alignment`.
         algorithm: what looks for a layout in a given number of rows, a name or config as in `Planner`. That rows are
@@ -179,11 +180,4 @@ def group_by_version(versions: Any) -> dict[Hashable, list[int]]:
     Raises:
         ConfigError: no sequence of hashable values.
     """
-    groups: dict[Hashable, list[int]] = {}
-    try:
-        listed = versions.tolist() if hasattr(versions, "tolist") else list(versions)
-        for index, version in enumerate(listed):
-            groups.setdefault(version, []).append(index)
-    except TypeError:
-        raise ConfigError(f"`versions` must be a list of hashable values, but got {_checks.shown(versions)}.") from None
-    return groups
+    return grouped("versions", versions)

@@ -171,10 +171,10 @@ class LossWeights:
         """The weights of some rows, in the order given; each row counts in the update what it counted.
 
         Args:
-            rows: row indices in [0, R), or a `slice`.
+            rows: row indices in [0, R), none of them twice, or a `slice`.
 
         Raises:
-            ConfigError: an index out of range.
+            ConfigError: an index out of range or used twice.
         """
         layout = self.layout.select(rows)
         chosen = np.arange(self.layout.num_rows)[rows] if isinstance(rows, slice) else _checks.integers("rows", rows)

@@ -268,8 +268,8 @@ def micro_batches(
     sorted by length.
 
     Args:
-        lengths: int[N], tokens of each sample, at least 1: an array, a list, or what else `Planner.plan` takes: a
-            mapping of columns with "length" and what the estimator needs, or records.
+        lengths: int[N], N >= 1, tokens of each sample, at least 1: an array, a list, or what else `Planner.plan` takes:
+            a mapping of columns with "length" and what the estimator needs, or records.
         max_token_budget: T, most tokens of a micro-batch.
         data_parallel_size: R. None: 1, or where `rank_of` is given its largest value plus one.
         rank_of: int[N], where the samples lie already and stay; None: they are dealt to the ranks.
@@ -285,14 +285,15 @@ def micro_batches(
         alignment: an integer (of each sample), a mapping or an `Alignment`; T must be a multiple of its row alignment.
         max_items: most samples in a micro-batch.
         group: labels of samples that share a micro-batch: [N] values, None or -1 for no group, or a column's name.
-        forbid: labels; samples of different ones never share a micro-batch: [N] values, or the name of a column.
+        forbid: labels; samples of different ones never share a micro-batch: [N] values, none of them None, or the name
+            of a column.
         equal_count: every rank gets the same number of samples; not with `rank_of`.
         padded: see above; not with `group`, `forbid` or `equal_count`.
         forward_only: {"max_token_budget": ..., "estimator": ...}: `MicroBatches.forward` is for passes without
             gradients, which fit more tokens: of the same samples on the same ranks, all else as here.
 
     Raises:
-        ConfigError: an argument has a wrong type or value.
+        ConfigError: an argument has a wrong type or value, or there are no samples.
         InfeasibleError: a sample or a group over a limit, or a number of samples that `equal_count` cannot divide.
     """
     from packing._micro_batch_plan import planned

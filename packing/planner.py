@@ -71,7 +71,7 @@ class Planner:
         equal_count: every rank gets the same number of samples.
         group: name of a column or feature; samples with one value stay together in one row ("bin") or on one rank, as
             `group_scope` says. None values and -1 mark samples of no group.
-        forbid: name of a column or feature; samples with different values never share a row.
+        forbid: name of a column or feature without None; samples with different values never share a row.
         padding_cost: cost of t unused tokens of a row: {"linear": a, "quadratic": b}, or a function of t. Needs
             `seq_len`. None: that of a record-style algorithm which has one.
         baseline: how samples are dealt out for comparison where there is no reference: "contiguous" or "round_robin".

@@ -184,14 +184,17 @@ class RowLayout:
         """The layout of some rows, in the order given; sequences keep their numbers, so N stays.
 
         Args:
-            rows: row indices in [0, R), or a `slice`.
+            rows: row indices in [0, R), none of them twice, or a `slice`.
 
         Raises:
-            ConfigError: an index out of range.
+            ConfigError: an index out of range or used twice.
         """
         chosen = np.arange(self.num_rows)[rows] if isinstance(rows, slice) else _checks.integers("rows", rows)
         if chosen.size and int(chosen.max()) >= self.num_rows:
             raise ConfigError(f"`rows` must hold indices in [0, {self.num_rows}), but got {int(chosen.max())}.")
+        used = np.bincount(chosen, minlength=1)
+        if (used > 1).any():
+            raise ConfigError(f"`rows` must hold no row twice, but {int(np.argmax(used > 1))} is.")
         counts = np.diff(self.row_offsets)[chosen]
         offsets = np.concatenate(([0], np.cumsum(counts)))
         segments = np.arange(offsets[-1]) + np.repeat(self.row_offsets[chosen] - offsets[:-1], counts)

@@ -11,8 +11,9 @@ import numpy as np
 from packing import _checks
 from packing._checks import Int64Array, shown
 from packing._identities import settings_fingerprint
+from packing._labels import labels_of
 from packing._overflow import POLICIES, Groups, Pieces
-from packing._row_items import RowItems, labels_of
+from packing._row_items import RowItems
 from packing._row_search import FoundRows, RowSearch, in_order
 from packing._row_settings import MOST_PACKS, CostModel, canonical_order, combined_labels, row_search
 from packing._updates import Update, updates
@@ -97,7 +98,7 @@ def pack_sequences(
             prefix) stay together. None and -1: in no group.
         group_scope: "bin" (in one row) or "rank" (in the rows of one rank; needs `data_parallel_size`).
         forbid: name of a per-sequence value, or names; sequences with different ones (policy version, adapter) never
-            share a row.
+            share a row. None is a value like any other.
         data_parallel_size: g, divides `num_packs`; of every step, rank r takes the rows [r * num_packs / g, (r + 1) *
             num_packs / g), and the work of a rank's rows together is balanced. `PackedBatch.steps` and `loss_weights`
             take it from here. None: every row by itself.

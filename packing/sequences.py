@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from packing import _checks
 from packing._checks import Int64Array, shown
+from packing._labels import collected, listed
 from packing.errors import ConfigError
 from packing.records import ReadOnlyDict
 
@@ -53,7 +54,7 @@ class Sequences:
     def __post_init__(self) -> None:
         put = object.__setattr__
         offsets = _checks.integers("offsets", self.offsets)
-        ids = np.asarray(self.input_ids)
+        ids = _array("input_ids`", self.input_ids)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
             raise ConfigError(
                 f"`input_ids` must be a one-dimensional array of integers, but got {ids.dtype} {ids.shape}."
@@ -63,7 +64,7 @@ class Sequences:
         lengths = np.diff(offsets)
         if (lengths < 1).any():
             raise _empty(int(np.argmax(lengths < 1)))
-        features = {_name(name): np.asarray(feature) for name, feature in self.features.items()}
+        features = {_name(name): _array(f"{name}`", feature) for name, feature in self.features.items()}
         for name, feature in features.items():
             if feature.ndim not in (1, 2) or feature.shape[-1] != ids.size:
                 raise ConfigError(f"`{name}` must have shape [{ids.size}] or [k, {ids.size}], but got {feature.shape}.")
@@ -76,7 +77,7 @@ class Sequences:
         put(self, "input_ids", _read_only(ids))
         put(self, "loss_mask", _read_only(mask))
         put(self, "features", ReadOnlyDict({name: _read_only(feature) for name, feature in features.items()}))
-        values = {name: _read_only(v) if isinstance(v, np.ndarray) else list(v) for name, v in self.values.items()}
+        values = {name: _read_only(v) if isinstance(v, np.ndarray) else listed(v) for name, v in self.values.items()}
         put(self, "values", ReadOnlyDict(values))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -90,13 +91,15 @@ class Sequences:
             sequences: a `Sequences` (returned as it is), or an iterable of sequences. A sequence is a one-dimensional
                 array or a list of integers; a (prompt, completion) pair of those, whose prompt does not count in the
                 loss; or a mapping with "input_ids", or "prompt_ids" and "completion_ids". Every other key of a mapping
-                whose value has dimensions (an array or a list) is a per-token feature: its last axis has the length of
-                the sequence, and it may have one axis before that. Everything else (a number, text, None) is a
-                per-sequence value. A feature "loss_mask" (zeros and ones) says which tokens count in the loss, in place
-                of the prompt's.
+                whose value has dimensions (an array or a list) is a per-token feature, [L] or [k, L]: L, all tokens of
+                the sequence, those of its prompt included, is always the last axis, also where k is L. Everything else
+                (a number, text, None, a tuple, an array or tensor without dimensions) is a per-sequence value. A
+                feature "loss_mask" (zeros and ones) says which tokens count in the loss, in place of the prompt's.
 
                 All features and values of one name are in all sequences; a feature has one dtype everywhere, token ids
-                are promoted to the widest integer dtype among them. Python integers are int64.
+                are promoted to the widest integer dtype among them. Python integers are int64. Values that are numbers
+                are an array where one dtype holds all of them exactly, else a list; what has no dimensions is what it
+                holds.
 
         Raises:
             ConfigError: anything else, an empty sequence, a feature of the wrong length, a missing or mixed one; names
@@ -184,17 +187,25 @@ def _name(name: Any) -> str:
     return name
 
 
+def _array(name: str, values: Any) -> AnyArray:
+    """As NumPy reads it; `name` may go on with the sequence."""
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:  # a ragged list; a bfloat16 tensor, one with a gradient
+        raise ConfigError(f"`{name} must be an array that NumPy can read, but got {shown(values)}: {error}") from None
+
+
 def _empty(at: int) -> ConfigError:
     return ConfigError(f"`input_ids` of sequence {at} must have at least one token, but got none.")
 
 
-def _check_dtype(name: str, dtype: np.dtype[Any], where: str = "") -> None:
+def _check_dtype(name: str, dtype: np.dtype[Any], where: str = "", hint: str = "") -> None:
     if dtype.hasobject or dtype.kind in "SU" or dtype.itemsize not in ITEM_SIZES:
-        raise ConfigError(f"`{name}`{where} must have numbers of 1, 2, 4 or 8 bytes, but got dtype {dtype}.")
+        raise ConfigError(f"`{name}`{where} must have numbers of 1, 2, 4 or 8 bytes, but got dtype {dtype}{hint}.")
 
 
 def _mask(mask: Any, total: int) -> npt.NDArray[np.bool_]:
-    array = np.asarray(mask)
+    array = _array("loss_mask`", mask)
     if array.shape != (total,):
         raise ConfigError(f"`loss_mask` must have shape [{total}], but got {array.shape}.")
     if array.dtype.kind == "b":
@@ -244,7 +255,7 @@ def _ids(at: int, name: str, values: Any) -> AnyArray:
     if not isinstance(values, np.ndarray):
         try:
             array = np.asarray(values)
-        except ValueError:
+        except (TypeError, ValueError, RuntimeError):
             refuse(shown(values))
         if array.size == 0 and array.ndim == 1 and array.dtype.kind == "f":
             return np.empty(0, np.int8)  # NumPy's dtype for an empty list says nothing about it
@@ -280,9 +291,10 @@ def _columns(rows: list[dict[str, Any]], lengths: list[int]) -> tuple[dict[str, 
         if missing is not None:
             raise ConfigError(f"`{name}` must be given for every sequence, but sequence {missing} has none.")
         column = [row[name] for row in rows]
-        first = _has_axes(column[0])
+        single = () if name == "loss_mask" else tuple  # a tuple is one value
+        first = _has_axes(column[0]) and not isinstance(column[0], single)
         for at, value in enumerate(column):
-            if _has_axes(value) != first:
+            if (_has_axes(value) and not isinstance(value, single)) != first:
                 raise ConfigError(
                     f"`{name}` must be a feature of every sequence or a value of every sequence, "
                     f"but sequence 0 has {shown(column[0])} and sequence {at} has {shown(value)}."
@@ -290,7 +302,7 @@ def _columns(rows: list[dict[str, Any]], lengths: list[int]) -> tuple[dict[str, 
         if first:
             features[name] = _joined_feature(name, column, lengths)
         else:
-            values[name] = _joined_values(column)
+            values[name] = collected(listed(column))
     return features, values
 
 
@@ -298,12 +310,15 @@ def _joined_feature(name: str, column: list[Any], lengths: list[int]) -> AnyArra
     """[total] or [k, total] of one dtype."""
     arrays: list[AnyArray] = []
     for at, (value, length) in enumerate(zip(column, lengths, strict=True)):
-        array = np.asarray(value)
+        array = _array(f"{name}` of sequence {at}", value)
         if array.ndim > 2 or array.shape[-1] != length:
-            shapes = f"[{length}] or [k, {length}]"
-            raise ConfigError(f"`{name}` of sequence {at} must have shape {shapes}, but got {array.shape}.")
+            raise ConfigError(
+                f"`{name}` of sequence {at} must have shape [{length}] or [k, {length}], but got {array.shape}; "
+                "a list or array has a value for each token, those of the prompt included, and a tuple is one value."
+            )
         if at == 0:
-            _check_dtype(name, array.dtype, " of sequence 0")
+            hint = "; a tuple is one value" if array.dtype.kind in "SUO" else ""
+            _check_dtype(name, array.dtype, " of sequence 0", hint)
         elif array.dtype != arrays[0].dtype:
             raise ConfigError(
                 f"`{name}` must have one dtype, but got {arrays[0].dtype} in sequence 0 "
@@ -316,13 +331,3 @@ def _joined_feature(name: str, column: list[Any], lengths: list[int]) -> AnyArra
             )
         arrays.append(array)
     return np.concatenate(arrays, axis=-1, dtype=arrays[0].dtype.newbyteorder("="))
-
-
-def _joined_values(column: list[Any]) -> AnyArray | list[Any]:
-    """An array where all values are numbers of one kind, or integers and floats; else a list."""
-    kinds = set(map(type, column))
-    numbers = all(issubclass(kind, (int, float, np.number, np.bool_)) for kind in kinds)
-    if not numbers or (len(kinds) > 1 and kinds & {bool, np.bool_}):
-        return column
-    array = np.asarray(column)
-    return array if array.dtype.kind in "biuf" else column

@@ -12,6 +12,7 @@ import numpy as np
 from packing import _checks
 from packing._checks import Int64Array, shown
 from packing._fixed_point import finite, quantise_costs
+from packing._labels import grouped
 from packing.algorithms.auto import Auto
 from packing.assignment import Assignment
 from packing.compat._verl_batches import (
@@ -156,21 +157,19 @@ def get_group_balanced_partitions(seqlen_list: Any, uid_list: Sequence[Any], k_p
             AssertionError, too, which is what verl raises.
     """
     lengths = _checks.integers("seqlen_list", as_array(seqlen_list))
-    uids = as_array(uid_list).tolist() if not isinstance(uid_list, (list, tuple)) else uid_list
-    if len(uids) != lengths.size:
-        raise ConfigError(f"`uid_list` must have a value for each of the {lengths.size} lengths, but has {len(uids)}.")
-    number: dict[Any, int] = {}
-    group_of = np.asarray([number.setdefault(uid, len(number)) for uid in uids], np.int64)
+    groups = list(grouped("uid_list", uid_list).values())
+    count = sum(map(len, groups))
+    if count != lengths.size:
+        raise ConfigError(f"`uid_list` must have a value for each of the {lengths.size} lengths, but has {count}.")
     k = _checks.integer("k_partitions", k_partitions, minimum=1)
-    if len(number) < k:
-        raise NoPartitionError(f"`k_partitions` must be at most the number of groups {len(number)}, but got {k}.")
-    if len(number) % k:
-        raise NoPartitionError(f"the number of groups must be a multiple of `k_partitions` {k}, but got {len(number)}.")
-    work = [0] * len(number)
-    for group, one in zip(group_of.tolist(), _WORKLOAD({"length": lengths}).tolist(), strict=True):
-        work[group] += one
+    if len(groups) < k:
+        raise NoPartitionError(f"`k_partitions` must be at most the number of groups {len(groups)}, but got {k}.")
+    if len(groups) % k:
+        raise NoPartitionError(f"the number of groups must be a multiple of `k_partitions` {k}, but got {len(groups)}.")
+    workload = _WORKLOAD({"length": lengths}).tolist()
+    work = [sum(workload[at] for at in group) for group in groups]
     parts = get_seqlen_balanced_partitions(work, k, equal_size=True)
-    return [np.flatnonzero(np.isin(group_of, part)).tolist() for part in parts]
+    return [sorted(chain.from_iterable(groups[at] for at in part)) for part in parts]
 
 
 def log_seqlen_unbalance(seqlen_list: Any, partitions: Sequence[Sequence[int]], prefix: str) -> dict[str, float]:

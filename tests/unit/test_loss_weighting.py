@@ -456,6 +456,7 @@ def test_what_the_weights_refuse():
         (lambda: weights.rank(3), "`rank` must be a non-negative integer of at most 2, but got 3."),
         (lambda: weights.micro_batch(1), "`micro_batch` must be a non-negative integer of at most 0, but got 1."),
         (lambda: weights.select([3]), "`rows` must hold indices in [0, 3), but got 3."),
+        (lambda: weights.select([0, 0]), "`rows` must hold no row twice, but 0 is."),
         (lambda: weights.scale(0), "`averaged_over` must be a positive integer, but got 0."),
     ):
         with pytest.raises(ConfigError) as error:

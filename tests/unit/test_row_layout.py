@@ -76,6 +76,8 @@ def test_rows_are_selected_in_the_order_given():
     assert layout.select([]).num_rows == 0
     with pytest.raises(ConfigError, match=r"^`rows` must hold indices in \[0, 3\), but got 3\.$"):
         layout.select([3])
+    with pytest.raises(ConfigError, match=r"^`rows` must hold no row twice, but 2 is\.$"):
+        layout.select([2, 0, 2])
 
 
 def test_a_layout_survives_a_pickle():

@@ -597,10 +597,13 @@ def item(length, **others):
     return {"input_ids": [1] * length, **others}
 
 
+PER_TOKEN = "; a list or array has a value for each token, those of the prompt included, and a tuple is one value."
+
 BATCHES = [
     ([[item(1)], [item(2), item(0)]], {},
      "batch 1: `input_ids` of sequence 1 must have at least one token, but got none."),
-    ([[item(3, logp=[0.5, 0.5])]], {}, "batch 0: `logp` of sequence 0 must have shape [3] or [k, 3], but got (2,)."),
+    ([[item(3, logp=[0.5, 0.5])]], {},
+     f"batch 0: `logp` of sequence 0 must have shape [3] or [k, 3], but got (2,){PER_TOKEN}"),
     ([[item(1, logp=np.zeros(1, "f4")), item(1, logp=np.zeros(1, "f8"))]], {},
      "batch 0: `logp` must have one dtype, but got float32 in sequence 0 and float64 in sequence 1."),
     ([[item(1, logp=np.zeros(1, "f4"))], [item(1, logp=np.zeros(1, "f8"))]], {"sequences_per_update": 2},

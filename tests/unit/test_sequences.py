@@ -98,6 +98,44 @@ def test_features_of_any_dtype_and_of_several_axes():
     assert all(feature.flags.c_contiguous for feature in sequences.features.values())
 
 
+def test_a_value_without_dimensions_is_what_it_holds():
+    items = [
+        {"input_ids": [1], "uid": np.asarray(at), "name": np.asarray("ab"[at]), "key": (np.asarray(at), 0)}
+        for at in (0, 1)
+    ]
+    values = Sequences.of(items).values
+    assert values["uid"].dtype == np.int64
+    assert values["uid"].tolist() == [0, 1]
+    assert (values["name"], values["key"]) == (["a", "b"], [(0, 0), (1, 0)])
+    assert Sequences([0, 1], [1], values={"uid": [np.asarray(7)]}).values["uid"] == [7]
+
+
+@pytest.mark.parametrize(
+    ("column", "dtype"),
+    [
+        ([2**63, 2**63 + 1, 5], np.uint64),
+        ([np.uint64(2**63 + 1), np.int64(5)], np.uint64),
+        ([2**63 + 1, -1], None),
+        ([2**64, 5], None),
+        ([2**53 + 1, 0.5], None),
+        ([2**53, 0.5], np.float64),
+        ([np.uint64(2**64 - 1), np.uint64(2**64 - 2)], np.uint64),
+        ([True, 2**63], None),
+    ],
+)
+def test_integers_are_kept_to_the_last_bit(column, dtype):
+    kept = Sequences.of([{"input_ids": [1], "uid": value} for value in column]).values["uid"]
+    assert getattr(kept, "dtype", None) == dtype
+    assert list(map(int, kept)) == list(map(int, column))
+
+
+def test_a_tuple_is_one_value():
+    sequences = Sequences.of([{"input_ids": [1, 2], "uid": (3, 0)}, {"input_ids": [1, 2], "uid": (3, 1)}])
+    assert (dict(sequences.features), sequences.values["uid"]) == ({}, [(3, 0), (3, 1)])
+    assert Sequences.of([{"input_ids": (1, 2), "loss_mask": (0, 1)}]).loss_mask.tolist() == [False, True]
+    assert Sequences.of([((1, 2), (3,))]).loss_mask.tolist() == [False, False, True]
+
+
 def test_values_become_arrays_where_they_are_numbers():
     one = {"input_ids": [1], "advantage": 1, "version": 3, "name": "a", "done": True, "mixed": True, "none": None}
     other = one | {"advantage": 0.5, "mixed": 2, "name": None}
@@ -182,6 +220,8 @@ def test_real_lengths_keep_every_token(lengths_of):
 
 IDS = {"input_ids": [1, 2]}
 
+PER_TOKEN = "; a list or array has a value for each token, those of the prompt included, and a tuple is one value."
+
 
 @pytest.mark.parametrize(
     ("items", "message"),
@@ -244,9 +284,18 @@ IDS = {"input_ids": [1, 2]}
         ([IDS | {"loss_mask": [1, 2]}], "`loss_mask` must hold zeros and ones, but got array([1, 2])."),
         ([IDS | {"loss_mask": [[1, 1]]}], "`loss_mask` of sequence 0 must be one-dimensional, but got 2 axes."),
         ([IDS, IDS | {"x": [1, 2, 3]}], "`x` must be given for every sequence, but sequence 0 has none."),
-        ([IDS | {"x": [1, 2]}, IDS | {"x": [1]}], "`x` of sequence 1 must have shape [2] or [k, 2], but got (1,)."),
-        ([IDS | {"x": np.zeros((2, 3))}], "`x` of sequence 0 must have shape [2] or [k, 2], but got (2, 3)."),
-        ([IDS | {"x": np.zeros((1, 1, 2))}], "`x` of sequence 0 must have shape [2] or [k, 2], but got (1, 1, 2)."),
+        (
+            [IDS | {"x": [1, 2]}, IDS | {"x": [1]}],
+            f"`x` of sequence 1 must have shape [2] or [k, 2], but got (1,){PER_TOKEN}",
+        ),
+        (
+            [IDS | {"x": np.zeros((2, 3))}],
+            f"`x` of sequence 0 must have shape [2] or [k, 2], but got (2, 3){PER_TOKEN}",
+        ),
+        (
+            [IDS | {"x": np.zeros((1, 1, 2))}],
+            f"`x` of sequence 0 must have shape [2] or [k, 2], but got (1, 1, 2){PER_TOKEN}",
+        ),
         (
             [IDS | {"x": np.zeros(2, "f4")}, IDS | {"x": np.zeros(2, "f8")}],
             "`x` must have one dtype, but got float32 in sequence 0 and float64 in sequence 1.",
@@ -255,7 +304,15 @@ IDS = {"input_ids": [1, 2]}
             [IDS | {"x": np.zeros((2, 2))}, IDS | {"x": np.zeros((3, 2))}],
             "`x` must have the shape [k, length] with one k, but got (2, 2) in sequence 0 and (3, 2) in sequence 1.",
         ),
-        ([IDS | {"x": ["a", "b"]}], "`x` of sequence 0 must have numbers of 1, 2, 4 or 8 bytes, but got dtype <U1."),
+        (
+            [IDS | {"x": (1, 2)}, IDS | {"x": [1, 2]}],
+            "`x` must be a feature of every sequence or a value of every sequence, but sequence 0 has (1, 2) "
+            "and sequence 1 has [1, 2].",
+        ),
+        (
+            [IDS | {"x": ["a", "b"]}],
+            "`x` of sequence 0 must have numbers of 1, 2, 4 or 8 bytes, but got dtype <U1; a tuple is one value.",
+        ),
         (
             [IDS | {"x": np.zeros(2, "c16")}],
             "`x` of sequence 0 must have numbers of 1, 2, 4 or 8 bytes, but got dtype complex128.",
@@ -305,3 +362,13 @@ def test_indices_out_of_range():
     ):
         with pytest.raises(ConfigError, match=message):
             sequences.take(indices)
+
+
+@pytest.mark.parametrize(
+    "build", [Sequences.of, lambda items: Sequences([0, 2], items[0]["input_ids"], {"x": [[1], [1, 2]]})]
+)
+def test_ragged_features_are_named(build):
+    with pytest.raises(
+        ConfigError, match=r"^`x`( of sequence 0)? must be an array that NumPy can read, but got \[\[1\]"
+    ):
+        build([IDS | {"x": [[1], [1, 2]]}])
