@@ -452,7 +452,7 @@ def test_ranks_that_agree_have_one_digest():
     one = digest()
     padding = {"half": 0.5}
     assert one == digest() == digest(values={"reward": [1, 2, 3, 4, 5]})
-    assert digest(padding=padding) == digest(padding={"half": np.float64(0.5)}) != one
+    assert digest(padding=padding) == digest(padding={"half": np.float32(0.5)}) != one
     others = [
         digest(((5, 4, 3, 3, 2),)), digest(((1,), (5, 4, 3, 3, 3))), digest(num_packs=1), digest(max_token_budget=17),
         digest(labels="shifted"), digest(estimator="tokens"), digest(packing_strategy="first_fit"),
@@ -573,6 +573,7 @@ SETTINGS = [
     ({"position_start": -1}, "`position_start` must be a non-negative integer, but got -1."),
     ({"num_segments": 0}, "`num_segments` must be a positive integer, but got 0."),
     ({"padding": 3}, "`padding` must map features to values, but got 3."),
+    ({"padding": {"half": 0, 3: 0}}, "`padding` must map names of features to values, but got 3."),
 ]  # fmt: skip
 
 
