@@ -15,6 +15,7 @@ from packing import (
     ConfigError,
     InfeasibleError,
     PackingError,
+    Planner,
     Sequences,
     UnsupportedProblemError,
     pack_sequences,
@@ -359,6 +360,16 @@ def test_a_group_that_needs_many_rows_on_one_rank_is_no_long_search(monkeypatch)
     (batch,) = packed([[16] * 61], values=values, group="prompt", group_scope="rank", data_parallel_size=2)
     assert counts == [120]
     assert (batch.num_rows, batch.num_dummy_rows) == (120, 59)
+
+
+def test_updates_that_are_alike_share_what_plans_them(monkeypatch):
+    made = []
+    check = Planner.__post_init__
+    monkeypatch.setattr(Planner, "__post_init__", lambda planner: (made.append(planner), check(planner))[1])
+    counts = []
+    for _ in pack_sequences(stream_of([[5, 4, 3]] * 4), num_packs=2, max_token_budget=16):
+        counts.append(len(made))
+    assert counts == counts[:1] * 4
 
 
 def test_names_of_several_values_keep_apart():
