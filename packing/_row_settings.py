@@ -102,7 +102,12 @@ def combined_labels(labels: Sequence[Int64Array]) -> Int64Array | None:
     return np.unique(np.stack(labels, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def canonical_order(items: RowItems, costs: Numbers) -> Int64Array:
-    """int64[P]: the items by tokens, then work, descending, then labels; those that agree in all of it are alike."""
+def canonical_order(items: RowItems, lengths: Int64Array, costs: Numbers) -> Int64Array:
+    """int64[P]: the items by tokens, length, then work, descending, then labels; those that agree in all are alike.
+
+    Args:
+        lengths: int64[P], tokens before alignment.
+        costs: [P], the work.
+    """
     labels = [one for one in (items.groups, items.kinds) if one is not None]
-    return np.lexsort((*labels, -costs, -items.tokens))
+    return np.lexsort((*labels, -costs, -lengths, -items.tokens))

@@ -149,7 +149,7 @@ def balanced_pack(
     _check_lengths(lengths, items.tokens, int(max_token_budget))
     items.check_groups(int(max_token_budget), max_segments_per_row, "sequence {}".format)
     # Sequences that agree in all that counts are alike to every algorithm: the order they came in plays no part.
-    order = canonical_order(items, work)
+    order = canonical_order(items, lengths, work)
     found = search.search(items.take(order), lengths[order], work[order])
     found = found.arranged(np.argsort(-found.loads, kind="stable"), num_packs, None)
     rows = [np.sort(order[row]) for row in found.rows]

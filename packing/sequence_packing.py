@@ -245,7 +245,7 @@ class _Packer:
         position = self._positions(len(sequences), update.number)[pieces.sequences]
         in_turn = np.lexsort((pieces.starts, position))
         by_work = self.order == "balanced"
-        order = canonical_order(items, costs) if by_work and not self.search.first_fit else in_turn
+        order = canonical_order(items, pieces.lengths, costs) if by_work and not self.search.first_fit else in_turn
         found = self.search.search(items.take(order), pieces.lengths[order], costs[order])
         turn = np.empty_like(in_turn)
         turn[in_turn] = np.arange(in_turn.size)

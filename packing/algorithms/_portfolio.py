@@ -10,6 +10,7 @@ from itertools import chain
 from packing.algorithms._effort import Effort, checks_of
 from packing.algorithms._exhaustive import can_exhaust, exhausted
 from packing.algorithms._full_bins import is_full
+from packing.algorithms._kinds import by_kinds, few_places, in_parts
 from packing.algorithms._resplit import can_resplit, packed_below, resplit_pairs
 from packing.algorithms.differencing import KarmarkarKarp
 from packing.algorithms.equal_count import EqualCount
@@ -75,10 +76,11 @@ _WITHOUT_KICKS = {"rounds", "balance"}
 class Portfolio:
     """What is known about one problem with a fixed number of bins: its order, its bound and the best layout so far."""
 
-    def __init__(self, problem: Problem, effort: Effort, *, repair: int = THOROUGH) -> None:
+    def __init__(self, problem: Problem, effort: Effort, *, repair: int = THOROUGH, checks: int | None = None) -> None:
         self.problem = problem
         self.repair = repair
-        self.effort, self.checks = effort, checks_of(effort, problem.num_samples)
+        self.effort = effort
+        self.checks = checks_of(effort, problem.num_samples) if checks is None else checks
         self.order = descending_order(problem.cost, problem.tokens)
         self.fast, self.thorough = effort == "fast", effort == "thorough"
         self.bound = self.enough = 0
@@ -87,9 +89,15 @@ class Portfolio:
 
     def solve(self) -> Assignment | None:
         """The best layout found, or None where no way led to one that keeps every limit."""
+        # Exchanges cannot give a bin of one kind to another; in long steps nothing that looks at all bins is worth it.
+        apart = by_kinds(self.problem, self._kind) or in_parts(self.problem, self.order, self._part)
+        if apart is not None and self._is_long():
+            self._offer(self.problem.reference)
+            self._offer(apart)
+            return self.best
         lpt = self._lpt()
         self._prove(lpt)
-        if self._offer(lpt) or any(self._offer(start) for start in self._starts()) or self.best is None:
+        if any(self._offer(start) for start in chain([lpt, apart], self._starts())) or self.best is None:
             return self.best
         self._improve(lpt)
         if self.score > self.bound and not self.fast:
@@ -97,6 +105,19 @@ class Portfolio:
             if self.problem.num_samples <= _FEW_SAMPLES:
                 any(self._offer(layout) for layout in self._others())
         return self.best
+
+    def _kind(self, kind: Problem) -> Assignment | None:
+        """Some of the samples that nothing keeps apart, with their share of the checks."""
+        checks = max(1, self.checks * kind.num_samples // self.problem.num_samples)
+        return Portfolio(kind, self.effort, checks=checks).solve()
+
+    def _part(self, part: Problem) -> Assignment | None:
+        """Some of the samples, with checks of their own: there are parts only where nothing else helps."""
+        return Portfolio(part, self.effort).solve()
+
+    def _is_long(self) -> bool:
+        """Whether looking at every bin for every sample takes long."""
+        return self.problem.num_samples * self.problem.num_bins > _MOST_SCANNED
 
     def _with_whole_groups(self) -> Assignment | None:
         """Groups that must share a rank share a bin, too: that is stricter, but as one they can change their rank."""
@@ -164,9 +185,8 @@ class Portfolio:
 
     def _is_quick(self) -> bool:
         """Whether placement under levels finds a bin without looking at all of them, or there are few to look at."""
-        problem = self.problem
         plain = self._needs_only("capacity", "multi_bin", "rounds", "max_items")
-        return plain or problem.num_samples * problem.num_bins <= _MOST_SCANNED
+        return plain or not self._is_long()
 
     def _differenced(self) -> Assignment | None:
         """Differencing; with one bin per rank only where it happens to keep the caps, since repairing it takes long."""
@@ -263,7 +283,7 @@ class Portfolio:
     def _allowed(self) -> int:
         """Most checks: fewer of them under a cap, where each takes longer, and more where packs are full."""
         problem = self.problem
-        if not is_full(problem):
+        if not is_full(problem) and not few_places(problem):
             return self.checks if problem.capacity is None else self.checks * 3 // 4
         most = _FULL_CHECKS * max(1, problem.num_samples >> 13)
         return max(self.checks, min(_FULL_EFFORT * self.checks, most))

@@ -34,6 +34,9 @@ class Auto:
     samples a rank that only cost limits) go on from there until the effort is used up. Steps of up to 48 samples with
     one largest load and no limits but caps and counts are also searched exhaustively.
 
+    Samples that `forbid` keeps apart are also laid out kind by kind, each in its share of the bins; and many samples of
+    which a bin holds up to 4, part by part. With more than 2**21 samples times bins nothing else is tried then.
+
     Small steps whose bound is not met are given to every other solver too, so that they are never worse than by another
     name; but not to those that go by the order of the samples (`first_fit`, `next_fit`, `none`).
 

@@ -34,6 +34,8 @@ def batches(draw):
             same = all(options[name][at] == options[name][at + 1] for name in ("versions", "forbid") if name in options)
             pairs[at : at + 2] = [at, at] if same and draw(st.booleans()) else [-1, None]
         options["group"] = pairs
+    if draw(st.booleans()):
+        options["costs"] = draw(st.lists(st.sampled_from([0, 1, 2.5, 7]), min_size=count, max_size=count))
     return lengths, draw(st.integers(1, 9)), budget, options
 
 
@@ -86,6 +88,21 @@ def test_the_order_of_the_sequences_plays_no_part(case):
     one = [sorted(lengths[index] for index in row) for row in packs.to_lists()]
     other = [sorted(lengths[order[index]] for index in row) for row in again.to_lists()]
     assert one == other
+
+
+def test_lengths_that_differ_below_the_alignment_stay_in_their_rows():
+    lengths = [20, 11, 19, 10, 9, 3, 12, 9, 9, 5, 16, 3, 8, 2, 3, 18, 9, 18, 11, 13]
+    costs = [1, 7, 2.5, 0, 2.5, 2.5, 1, 0, 1, 1, 0, 7, 0, 7, 7, 0, 1, 1, 1, 2.5]
+    rows, reversed_rows = (
+        [
+            sorted(lengths[order[i]] for i in row)
+            for row in balanced_pack(
+                [lengths[i] for i in order], 8, 64, alignment=4, costs=[costs[i] for i in order]
+            ).to_lists()
+        ]
+        for order in (range(20), range(20)[::-1])
+    )
+    assert rows == reversed_rows
 
 
 def first_fit_decreasing(lengths, budget, options) -> int:
