@@ -23,7 +23,7 @@ from packing.problem import Problem
 if TYPE_CHECKING:
     from packing.planner import Planner
 
-__all__ = ["build_problem", "checked_budgets"]
+__all__ = ["build_problem", "checked_budgets", "labels_column"]
 
 
 def build_problem(planner: Planner, batch: Batch, reference: list[Int64Array] | None) -> Problem:
@@ -109,25 +109,31 @@ def _budgets(planner: Planner, batch: Batch) -> tuple[Int64Array | None, Int64Ar
     return np.stack(footprints, axis=1), np.asarray(limits, np.int64), tuple(exponents)
 
 
+def labels_column(option: str) -> str:
+    """The name of the column of labels that were handed in themselves, not by the name of a column."""
+    return f"{option} labels"
+
+
 def _labels(planner: Planner, batch: Batch, option: str) -> Int64Array | None:
     """The column as int64[N] labels 0, 1, ... in sorted order of the values; -1: no group."""
     name = getattr(planner, option)
     if name is None:
         return None
+    words = f"`{option}`" if name == labels_column(option) else f"`{option}` column {name!r}"
     values = batch.given(option, name)
     column = values if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else collected(listed(values))
     is_array = isinstance(column, np.ndarray)
     if option == "forbid" and not is_array and any(value is None for value in column):
-        raise ConfigError(f"`forbid` column {name!r} must have a value for each sample, but has None.")
+        raise ConfigError(f"{words} must have a value for each sample, but has None.")
     if not np.isfinite(column if is_array else [one for one in column if isinstance(one, float)]).all():
-        raise ConfigError(f"`{option}` column {name!r} must hold finite values, but has NaN or infinity.")
+        raise ConfigError(f"{words} must hold finite values, but has NaN or infinity.")
     try:
         return numbered(column, -1 if option == "group" else None)
     except TypeError:
         shape = batch.column(option, name).shape
     if any(isinstance(value, (list, np.ndarray)) for value in column):
-        raise ConfigError(f"`{option}` column {name!r} must have one value for each sample, got {shape}.")
-    raise ConfigError(f"`{option}` column {name!r} must hold values of one type.")
+        raise ConfigError(f"{words} must have one value for each sample, got {shape}.")
+    raise ConfigError(f"{words} must hold values of one type.")
 
 
 def _with_reference(problem: Problem, bins: list[Int64Array], batch: Batch) -> Problem:

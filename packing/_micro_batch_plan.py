@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from packing import _checks
-from packing._build_problem import build_problem
+from packing._build_problem import build_problem, labels_column
 from packing._checks import Int64Array, shown
 from packing._costs import estimated_costs
 from packing._fixed_point import finite, quantise_costs
@@ -72,7 +72,7 @@ def _with_labels(lengths: Any, given: dict[str, Any]) -> tuple[Any, dict[str, st
             raise ConfigError(
                 f"`{option}` must have one label for each of the {batch.lengths.size} samples, but got {size}."
             )
-        names[option] = f"{option} labels"
+        names[option] = labels_column(option)
         columns[names[option]] = values
     return columns, names
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,9 @@ that goes on (some 60 ms), up to so many items; beyond, its effort is "normal"."
 _MOST_KINDS = 32
 """Kinds up to which each is planned by itself; every plan takes a millisecond at least."""
 
+_MOST_MADE = 64
+"""Planners that are kept; a stream of updates asks for the same few again and again."""
+
 
 @dataclass(frozen=True)
 class RowPlanner:
@@ -41,6 +44,7 @@ class RowPlanner:
     planner: Planner
     fallback: Planner
     lenient: bool
+    _made: dict[tuple[bool, str], Planner] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def is_auto(self) -> bool:
@@ -64,7 +68,7 @@ class RowPlanner:
         """
         if not self.is_auto:
             try:
-                return dataclasses.replace(self.planner, **settings).plan(columns)
+                return self._with(self.planner, settings).plan(columns)
             except (NoCandidateError, UnsupportedProblemError):
                 if not self.lenient:
                     raise
@@ -82,7 +86,16 @@ class RowPlanner:
     ) -> Plan:
         if self.fallback.algorithm == "auto" and total <= _MOST_ITEMS:
             settings = settings | {"algorithm": {"name": "auto", "effort": max(1, checks // total)}}
-        return dataclasses.replace(self.fallback, **settings).plan(columns, reference)
+        return self._with(self.fallback, settings).plan(columns, reference)
+
+    def _with(self, planner: Planner, settings: dict[str, Any]) -> Planner:
+        """The planner with these settings, kept: making it takes a fifth of the time of a small update."""
+        key = (planner is self.planner, repr(settings))
+        if key not in self._made:
+            if len(self._made) >= _MOST_MADE:
+                self._made.clear()
+            self._made[key] = dataclasses.replace(planner, **settings)
+        return self._made[key]
 
     def _with_more_effort(self, columns: dict[str, Any], settings: dict[str, Any], plan: Plan, total: int) -> Plan:
         if self.fallback.algorithm != "auto" or total > _MOST_ITEMS:
@@ -91,7 +104,7 @@ class RowPlanner:
 
     def as_it_is(self, columns: dict[str, Any], settings: dict[str, Any], layout: Sequence[Any]) -> Plan:
         """A known layout, audited, with its loads and bound."""
-        return dataclasses.replace(self.fallback, **settings | {"algorithm": "none"}).plan(columns, layout)
+        return self._with(self.fallback, settings | {"algorithm": "none"}).plan(columns, layout)
 
     def plan_by_kind(
         self,

@@ -152,10 +152,11 @@ def pack_sequences(
     form = _form(pad_id, padding, labels, ignore_index, position_start, limits[-1] if limits else None)
     kinds = [kind for kind in kinds if kind is not None]
     cost_model = CostModel(estimator)
+    pads = {name: str(value) for name, value in (form["padding"] or {}).items()}
     fingerprint = settings_fingerprint(
         search.fingerprint,
         cost_model.fingerprint,
-        [overflow, order, seed, sequences_per_update, update_id, last_update, group, kinds, form],
+        [overflow, order, seed, sequences_per_update, update_id, last_update, group, kinds, form | {"padding": pads}],
     )
     packer = _Packer(
         search=search,
@@ -199,10 +200,13 @@ def _ranks(data_parallel_size: Any, num_packs: int, group: str | None, group_sco
 
 def _form(
     pad_id: Any, padding: Any, labels: Any, ignore_index: Any, position_start: Any, num_segments: int | None
-) -> Mapping[str, Any]:
+) -> dict[str, Any]:
     """Arguments of `materialize`; a ConfigError for what it would refuse whatever the sequences are."""
     if padding is not None and not isinstance(padding, Mapping):
         raise ConfigError(f"`padding` must map features to values, but got {shown(padding)}.")
+    wrong = [name for name in padding or () if not isinstance(name, str)]
+    if wrong:
+        raise ConfigError(f"`padding` must map names of features to values, but got {shown(wrong[0])}.")
     return {
         "pad_id": _checks.integer("pad_id", pad_id),
         "padding": None if padding is None else dict(padding),

@@ -69,15 +69,15 @@ class Sequences:
             if feature.ndim not in (1, 2) or feature.shape[-1] != ids.size:
                 raise ConfigError(f"`{name}` must have shape [{ids.size}] or [k, {ids.size}], but got {feature.shape}.")
             _check_dtype(name, feature.dtype)
-        for name, column in self.values.items():
+        values = {_name(name): _column(name, column) for name, column in self.values.items()}
+        for name, column in values.items():
             if len(column) != lengths.size:
-                raise ConfigError(f"`{_name(name)}` must have {lengths.size} values, but got {len(column)}.")
+                raise ConfigError(f"`{name}` must have {lengths.size} values, but got {len(column)}.")
         mask = np.ones(ids.size, np.bool_) if self.loss_mask is None else _mask(self.loss_mask, ids.size)
         put(self, "offsets", _read_only(offsets))
         put(self, "input_ids", _read_only(ids))
         put(self, "loss_mask", _read_only(mask))
         put(self, "features", ReadOnlyDict({name: _read_only(feature) for name, feature in features.items()}))
-        values = {name: _read_only(v) if isinstance(v, np.ndarray) else listed(v) for name, v in self.values.items()}
         put(self, "values", ReadOnlyDict(values))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -193,6 +193,14 @@ def _array(name: str, values: Any) -> AnyArray:
         return np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:  # a ragged list; a bfloat16 tensor, one with a gradient
         raise ConfigError(f"`{name} must be an array that NumPy can read, but got {shown(values)}: {error}") from None
+
+
+def _column(name: str, values: Any) -> AnyArray | list[Any]:
+    """A value for each sequence, read-only or a new list."""
+    try:
+        return _read_only(values) if isinstance(values, np.ndarray) and values.ndim else listed(values)
+    except TypeError:
+        raise ConfigError(f"`{name}` must have a value for each sequence, but got {shown(values)}.") from None
 
 
 def _empty(at: int) -> ConfigError:

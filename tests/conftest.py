@@ -9,9 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from packing import _fewest_bins, _kernels, _row_plans
 from packing.algorithms import _effort
+
+# Machines are shared: how long one example takes says nothing.
+settings.register_profile("packing", deadline=None)
+settings.load_profile("packing")
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"

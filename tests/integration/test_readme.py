@@ -69,6 +69,22 @@ def test_fifteen_lines_are_fifteen_lines():
         assert len([line for line in snippet.splitlines() if line]) <= 15
 
 
+def test_the_ranks_of_the_rl_snippet_share_one_loss(capsys):
+    total = 0.0
+    digests = []
+    for rank in range(2):
+        names: dict = {"__name__": "snippet"}
+        first = "rng, rank = np.random.default_rng(0), 0"
+        assert first in _blocks("python")[2]
+        exec(_blocks("python")[2].replace(first, f"{first[:-1]}{rank}"), names)
+        total += sum(float(line.rsplit(" ", 1)[1]) for line in capsys.readouterr().out.splitlines())
+        digests.append(names["update"].digest)
+    # Every group has as many rollouts, and all tokens of a rollout have its advantage.
+    advantages = [rollout["advantage"][0] for rollout in names["rollouts"]]
+    assert total / 2 == pytest.approx(np.mean(advantages), abs=1e-3)
+    assert digests[0] == digests[1]
+
+
 def test_the_yaml_block_is_a_planner():
     planner = Planner.from_config(yaml.safe_load(_blocks("yaml")[0]))
     assert planner.plan(np.arange(1, 501)).num_samples == 500

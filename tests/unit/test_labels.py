@@ -97,7 +97,7 @@ def test_none_is_a_label_of_its_own_but_in_no_group():
     assert numbered(np.asarray([-1.0, 7.0, -1.0, 5.0]), none=-1).tolist() == [-1, 1, -1, 0]
     assert numbered(np.asarray([7, 5], np.uint64), none=-1).tolist() == [1, 0]
     assert numbered([], none=-1).tolist() == []
-    message = "`forbid` column 'forbid labels' must have a value for each sample, but has None."
+    message = "`forbid` must have a value for each sample, but has None."
     refused(ConfigError, message, lambda: micro_batches([2, 2], 8, forbid=[None, 7]))
 
 

@@ -15,6 +15,7 @@ from packing import (
     ConfigError,
     InfeasibleError,
     PackingError,
+    Planner,
     Sequences,
     UnsupportedProblemError,
     pack_sequences,
@@ -361,6 +362,16 @@ def test_a_group_that_needs_many_rows_on_one_rank_is_no_long_search(monkeypatch)
     assert (batch.num_rows, batch.num_dummy_rows) == (120, 59)
 
 
+def test_updates_that_are_alike_share_what_plans_them(monkeypatch):
+    made = []
+    check = Planner.__post_init__
+    monkeypatch.setattr(Planner, "__post_init__", lambda planner: (made.append(planner), check(planner))[1])
+    counts = []
+    for _ in pack_sequences(stream_of([[5, 4, 3]] * 4), num_packs=2, max_token_budget=16):
+        counts.append(len(made))
+    assert counts == counts[:1] * 4
+
+
 def test_names_of_several_values_keep_apart():
     values = {"version": [0, 0, 1, 1], "adapter": ["a", "b", "b", "b"]}
     (batch,) = packed([[1] * 4], values=values, num_packs=1, forbid=["version", "adapter"])
@@ -441,7 +452,7 @@ def test_ranks_that_agree_have_one_digest():
     one = digest()
     padding = {"half": 0.5}
     assert one == digest() == digest(values={"reward": [1, 2, 3, 4, 5]})
-    assert digest(padding=padding) == digest(padding={"half": np.float64(0.5)}) != one
+    assert digest(padding=padding) == digest(padding={"half": np.float32(0.5)}) != one
     others = [
         digest(((5, 4, 3, 3, 2),)), digest(((1,), (5, 4, 3, 3, 3))), digest(num_packs=1), digest(max_token_budget=17),
         digest(labels="shifted"), digest(estimator="tokens"), digest(packing_strategy="first_fit"),
@@ -562,6 +573,7 @@ SETTINGS = [
     ({"position_start": -1}, "`position_start` must be a non-negative integer, but got -1."),
     ({"num_segments": 0}, "`num_segments` must be a positive integer, but got 0."),
     ({"padding": 3}, "`padding` must map features to values, but got 3."),
+    ({"padding": {"half": 0, 3: 0}}, "`padding` must map names of features to values, but got 3."),
 ]  # fmt: skip
 
 

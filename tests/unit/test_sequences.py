@@ -346,6 +346,11 @@ def test_refusals(items, message):
         (([0, 1], [1], {}, [1, 2]), "`loss_mask` must have shape [1], but got (2,)."),
         (([0, 1], [1], {}, [float("nan")]), "`loss_mask` must hold zeros and ones, but got array([nan])."),
         (([0, 1], [1], {}, None, {"v": [1, 2]}), "`v` must have 1 values, but got 2."),
+        (([0, 1], [1], {}, None, {"v": 3}), "`v` must have a value for each sequence, but got 3."),
+        (
+            ([0, 1], [1], {}, None, {"v": np.asarray(3)}),
+            "`v` must have a value for each sequence, but got array(3).",
+        ),
     ],
 )
 def test_refusals_of_flat_arrays(arguments, message):
