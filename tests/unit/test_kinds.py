@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packing import Planner, balanced_pack, micro_batches, pack_sequences
+from packing import Planner, _kernels, balanced_pack, micro_batches, pack_sequences
 from packing.algorithms._kinds import by_kinds, few_places, in_parts
 from packing.algorithms._portfolio import Portfolio
 from packing.algorithms.placement import LPT
@@ -18,6 +18,8 @@ from packing.audit import first_violation
 from packing.partition import descending_order
 from packing.problem import Problem
 from tests.problems import examples, problems
+
+FAST = pytest.mark.skipif(_kernels.backend == "reference", reason="many samples take minutes without the kernels")
 
 
 def alone(problem: Problem) -> Assignment | None:
@@ -88,6 +90,7 @@ def test_other_limits_and_too_few_bins_are_left_to_others(fields):
     assert by_kinds(Problem(**fields), alone) is None
 
 
+@FAST
 @pytest.mark.parametrize(("count", "kinds"), [(300, 4), (1000, 4), (4000, 2), (5000, 4)])
 def test_auto_is_never_worse_than_differencing_of_every_kind(count, kinds):
     lengths, labels = lengths_and_kinds(count, kinds)
@@ -100,6 +103,7 @@ def test_auto_is_never_worse_than_differencing_of_every_kind(count, kinds):
     assert auto.gap <= 1e-3
 
 
+@FAST
 def test_many_sequences_of_many_kinds_come_close_to_the_bound():
     lengths, kinds = lengths_and_kinds(10000, 4)
     assert balanced_pack(lengths, 8, 8192, versions=kinds).gap <= 1e-3
@@ -111,6 +115,7 @@ def test_many_sequences_of_many_kinds_come_close_to_the_bound():
     assert batches.batch_loads.max() <= 1.004 * batches.batch_loads.mean()  # the bound of the kinds alone is 1.0026
 
 
+@FAST
 def test_the_order_of_many_sequences_plays_no_part():
     lengths, kinds = lengths_and_kinds(5000, 4)
     order = np.random.default_rng(1).permutation(5000).tolist()
@@ -121,12 +126,14 @@ def test_the_order_of_many_sequences_plays_no_part():
     ]
 
 
+@FAST
 @pytest.mark.parametrize("most", [2, 3, 4])
 def test_few_sequences_in_every_row(most):
     lengths, _ = lengths_and_kinds(10000, 1)
     assert balanced_pack(lengths, 8, 8192, max_segments_per_row=most).gap <= 4e-3
 
 
+@FAST
 def test_parts_are_for_many_samples_and_few_in_a_bin():
     count = 4096
     problem = Problem(tokens=[1] * count, cost=list(range(count)), ranks=count // 2, max_items=2)
