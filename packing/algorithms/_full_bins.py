@@ -36,12 +36,12 @@ _SHARES, _FEW, _PARTNERS, _MOST_SUM = (8, 8, 8, 1), 8, 8, 1 << 18
 the table of subset sums has at most so many entries."""
 
 
-def is_full(problem: Problem) -> bool:
-    """Whether more than 99.9 % of all bins together is used."""
+def is_full(problem: Problem, part: int = 1000) -> bool:
+    """Whether less than one part in `part` of all bins together is free: more than 99.9 % is used."""
     if problem.capacity is None:
         return False
     room = exact_sum(problem.capacities())
-    return exact_sum(problem.tokens) > room - room // 1000
+    return exact_sum(problem.tokens) > room - room // part
 
 
 def fit_full(search: LevelSearch) -> Assignment | None:
