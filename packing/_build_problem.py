@@ -121,7 +121,10 @@ def _labels(planner: Planner, batch: Batch, option: str) -> Int64Array | None:
         return None
     words = f"`{option}`" if name == labels_column(option) else f"`{option}` column {name!r}"
     values = batch.given(option, name)
-    column = values if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else collected(listed(values))
+    try:
+        column = values if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else collected(listed(values))
+    except TypeError:  # a tensor with dimensions among them
+        raise ConfigError(f"{words} must have one value for each sample, but got {shown(values)}.") from None
     is_array = isinstance(column, np.ndarray)
     if option == "forbid" and not is_array and any(value is None for value in column):
         raise ConfigError(f"{words} must have a value for each sample, but has None.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,10 @@ def listed(values: Any) -> list[Any]:
     single values.
 
     Raises:
-        TypeError: a single value, or what cannot be iterated over.
+        TypeError: a single value, text, a mapping, what cannot be iterated over, or values with dimensions.
     """
+    if isinstance(values, (str, bytes, Mapping)):
+        raise TypeError
     values = values.tolist() if hasattr(values, "tolist") else list(values)
     if not isinstance(values, list):
         raise TypeError
@@ -37,7 +39,10 @@ def listed(values: Any) -> list[Any]:
 def _plain(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(map(_plain, value))
-    return value.item() if getattr(value, "ndim", None) == 0 and not isinstance(value, np.generic) else value
+    dimensions = 0 if isinstance(value, np.generic) else getattr(value, "ndim", None)
+    if dimensions:  # a tensor is equal to itself alone
+        raise TypeError
+    return value.item() if dimensions == 0 and not isinstance(value, np.generic) else value
 
 
 def collected(values: list[Any]) -> AnyArray | list[Any]:

@@ -202,8 +202,12 @@ class PackedBatch:
         from packing.materialization import materialize
 
         form = {**self._form, **options}
-        if form["num_segments"] is None:  # one shape for all steps
-            form["num_segments"] = max(1, int(np.diff(self.layout.row_offsets).max()))
+        together = max(1, layout.num_rows) if form.get("form") == "flat" else 1
+        if form["num_segments"] is not None:
+            form["num_segments"] *= together
+        else:  # one shape for all steps
+            counts = np.diff(self.layout.row_offsets).reshape(-1, together).sum(axis=1)
+            form["num_segments"] = max(1, int(counts.max()))
         return materialize(self.sequences, layout, **form)
 
     def __repr__(self) -> str:

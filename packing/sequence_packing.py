@@ -116,7 +116,8 @@ def pack_sequences(
     Raises:
         ConfigError: a setting has a wrong type or value. While iterating: a malformed batch, a value or feature that is
             missing or does not fit a setting, a stream that ends inside an update.
-        InfeasibleError: while iterating: a sequence or group that no row can hold.
+        InfeasibleError: while iterating: a sequence or group that no row can hold; a `group` in one row whose members
+            `forbid` keeps apart, whatever `overflow` is.
         UnsupportedProblemError: while iterating: the algorithm cannot keep a limit that is asked for.
         NoCandidateError: while iterating: the algorithm finds no layout in any number of rows.
     """

@@ -203,6 +203,13 @@ def _column(name: str, values: Any) -> AnyArray | list[Any]:
         raise ConfigError(f"`{name}` must have a value for each sequence, but got {shown(values)}.") from None
 
 
+def _joined_values(name: str, column: list[Any]) -> AnyArray | list[Any]:
+    try:
+        return collected(listed(column))
+    except TypeError:  # a tensor with dimensions inside a tuple
+        raise ConfigError(f"`{name}` must have a value for each sequence, but got {shown(column)}.") from None
+
+
 def _empty(at: int) -> ConfigError:
     return ConfigError(f"`input_ids` of sequence {at} must have at least one token, but got none.")
 
@@ -310,7 +317,7 @@ def _columns(rows: list[dict[str, Any]], lengths: list[int]) -> tuple[dict[str, 
         if first:
             features[name] = _joined_feature(name, column, lengths)
         else:
-            values[name] = collected(listed(column))
+            values[name] = _joined_values(name, column)
     return features, values
 
 

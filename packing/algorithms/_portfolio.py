@@ -69,6 +69,9 @@ _TIGHT, _FAR, _TIGHT_KICKS, _MOST_TIGHT_KICKS = 100, 100, 32, 1 << 26
 """Where less than 1 % of the bins is free and the layout is 1 % over the bound, few exchanges fit and most checks end
 at once: a long run of simple kicks, in checks of the step and at most, takes some 50 ms (measured)."""
 
+_MOST_FROM_NOTHING, _MOST_COMBINED = 1 << 24, 1 << 18
+"""Samples times bins up to which a layout more than 1 % over the bound is sought from a start of its own."""
+
 _PRECISION = 24
 """A layout within 2**-24 of the bound ends the search, unless the effort is "thorough": no cost model is as exact."""
 
@@ -108,6 +111,8 @@ class Portfolio:
             self._offer(self._with_whole_groups())
             if self.problem.num_samples <= _FEW_SAMPLES:
                 any(self._offer(layout) for layout in self._others())
+            elif self._is_far():
+                any(self._offer(layout) for layout in self._from_elsewhere(lpt))
         return self.best
 
     def _kind(self, kind: Problem) -> Assignment | None:
@@ -239,10 +244,22 @@ class Portfolio:
         if not self._exhaust(_EXHAUSTIVE_SHARE) and not self.fast and self._is_tight():
             self._exchange(search, min(_TIGHT_KICKS * self.checks, _MOST_TIGHT_KICKS), depth=1, kicks=True)
 
+    def _is_far(self) -> bool:
+        return self.problem.objective.additive and self.score > self.bound + self.bound // _FAR
+
     def _is_tight(self) -> bool:
         """Whether the bins are nearly full and the best layout is far from the bound."""
-        far = self.problem.objective.additive and self.score > self.bound + self.bound // _FAR
-        return far and self.problem.objective.name not in _WITHOUT_KICKS and is_full(self.problem, _TIGHT)
+        return self._is_far() and self.problem.objective.name not in _WITHOUT_KICKS and is_full(self.problem, _TIGHT)
+
+    def _from_elsewhere(self, lpt: Assignment | None) -> Iterator[Assignment | None]:
+        """Layouts from other starts than those that led no nearer to the bound."""
+        problem = self.problem
+        places = problem.num_samples * problem.num_bins
+        if lpt is None and places <= _MOST_FROM_NOTHING:
+            yield Exchange(self.effort).assign(problem)  # from where repair of nothing leads
+        if not problem.equal_count and places <= _MOST_COMBINED:
+            yield combine(problem, self.order)
+            yield level_multifit(problem, self.order)
 
     def _exchange(self, search: Exchanges, checks: int, *, depth: int = 2, kicks: bool = False) -> int:
         """Exchanges from the best layout, unless that is good enough; the checks that were made."""

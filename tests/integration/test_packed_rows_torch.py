@@ -14,6 +14,7 @@ from packing import (
     group_by_version,
     loss_weights,
     materialize,
+    micro_batches,
     pack_sequences,
 )
 from packing.compat import verl
@@ -94,3 +95,13 @@ def test_tensors_that_numpy_cannot_read_are_named(feature, reason):
         Sequences([0, 2], [1, 2], {"x": feature})
     with pytest.raises(ConfigError, match=r"^`input_ids` of sequence 0 must be a one-dimensional array of integers"):
         Sequences.of([feature])
+
+
+@pytest.mark.parametrize("labels", [list(torch.tensor([[7], [8]])), [torch.tensor([1, 2])] * 2, [(torch.ones(1),)] * 2])
+def test_tensors_with_dimensions_are_no_labels(labels):
+    with pytest.raises(ConfigError, match=r"^`group` must have a value for each sequence, but got \["):
+        balanced_pack([3, 3], 2, 8, group=labels)
+    with pytest.raises(ConfigError, match=r"^`group` must have one value for each sample, but got \["):
+        micro_batches([3, 3], 8, group=labels)
+    with pytest.raises(ConfigError, match=r"^`uid_list` must be a list of hashable values, but got \["):
+        verl.get_group_balanced_partitions([3, 3], labels, 2)

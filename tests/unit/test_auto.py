@@ -395,3 +395,19 @@ def test_fewer_samples_than_bins_is_no_layout(solver):
 def test_unequal_caps_are_kept(solver, capacity):
     problem = make([5, 4, 3, 3, 2, 1], tokens=[5, 4, 3, 3, 2, 1], bins_per_rank=2, capacity=capacity)
     assert scored(problem, solver().assign(problem)) == (4, 9)
+
+
+@pytest.mark.skipif(_kernels.backend == "reference", reason="a thousand samples")
+def test_never_far_behind_exchange_where_many_kinds_share_a_budget():
+    """From where LPT finds nothing, only one of the starts came anywhere near the bound."""
+    random = np.random.default_rng(0)
+    columns = {
+        "length": random.integers(1, 500, 1000),
+        "kind": np.arange(1000) % 20,
+        "images": random.integers(0, 500, 1000),
+    }
+    limits = {"data_parallel_size": 2, "local_batch_size": 20, "forbid": "kind", "packing_budgets": {"images": 9000}}
+    auto, exchange = (
+        Planner(**limits, algorithm=algorithm).plan(columns).objective_value for algorithm in ("auto", "exchange")
+    )
+    assert auto <= exchange

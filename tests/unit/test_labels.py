@@ -114,6 +114,8 @@ def test_numbers_follow_the_order_of_the_values(values):
     ("values", "message"),
     [
         (7, "`uid` must have a value for each sequence, but got 7."),
+        ("ab", "`uid` must have a value for each sequence, but got 'ab'."),
+        ({5: 1, 6: 1}, "`uid` must have a value for each sequence, but got {5: 1, 6: 1}."),
         (np.asarray(7), "`uid` must have a value for each sequence, but got array(7)."),
         ([1], "`uid` must have a value for each of the 2 sequences, but got 1."),
         (np.asarray([1]), "`uid` must have a value for each of the 2 sequences, but got 1."),

@@ -664,3 +664,15 @@ def test_what_no_row_can_hold_is_named_by_its_position_in_the_stream(lengths, va
     joined = {name: before[name] + column for name, column in values.items()}
     with pytest.raises(InfeasibleError, match=f"^{re.escape(message)}$"):
         packed([[1, 2], lengths], values=joined, **options)
+
+
+@pytest.mark.parametrize("limit", [None, 2])
+def test_flat_steps_hold_the_segments_of_all_their_rows(limit):
+    stream = [[np.arange(3)] * 7]
+    settings = {"num_packs": 2, "max_token_budget": 8, "data_parallel_size": 2, "max_segments_per_row": limit}
+    update = next(pack_sequences(stream, **settings))
+    steps = [step.cu_seqlens.tolist() for step in update.steps(form="flat")]
+    assert steps == [[0, 3, 6, 9, 12], [0, 3, 6, 9, 9]]
+    for rank in range(2):
+        assert [step.cu_seqlens.size for step in update.steps(rank=rank, form="flat")] == [3, 3]
+    assert [step.cu_seqlens.shape for step in update.steps()] == [(2, 3), (2, 3)]
