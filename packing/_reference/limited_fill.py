@@ -55,10 +55,10 @@ def fill(
         chosen: list[int] = []
         room = capacity
 
-        def take(*some: int) -> None:
+        def take(*some: int, chosen: list[int] = chosen) -> None:
             nonlocal room, tokens, samples
             for c in some:
-                chosen.append(c)  # noqa: B023  # called in this round alone
+                chosen.append(c)
                 left[c] -= 1
                 room -= sizes[c]
                 tokens -= sizes[c]

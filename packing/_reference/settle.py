@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 _MOST_PAIRED, _MOST_TRIPLED = 64, 16
@@ -39,7 +39,16 @@ def settle(
     that fails, too, the excess goes to a bin that is full, from where other exchanges are possible.
 
     Among subsets those are exchanged whose costs differ least. It ends where no bin is over, or the checks are used up.
+
+    Raises:
+        ValueError: arrays of different lengths, no bins, a small workspace, a number of no bin, tokens that ascend.
     """
+    if not len(cost) == len(tokens) == len(bin_of):
+        raise ValueError("cost, tokens and bin_of must have the same length")
+    if num_bins < 1 or len(workspace) < settle_workspace(len(tokens), num_bins):
+        raise ValueError("num_bins must be positive, and the workspace large enough")
+    if any(not 0 <= b < num_bins for b in bin_of) or any(a < b for a, b in pairwise(tokens)):
+        raise ValueError("bin_of must name bins, and tokens must descend")
     layout = Layout(
         [int(x) for x in cost], [int(x) for x in tokens], int(capacity), num_bins, max_checks, [int(b) for b in bin_of]
     )

@@ -108,7 +108,7 @@ def kk_allocate(
     if int(layout.sums(tokens).max()) <= cap:
         return layout.to_bins()
     if not equal:
-        return ffd_allocate(tokens, cap, least, divisor)  # type: ignore[arg-type] # an array is as good as a list
+        return ffd_allocate(tokens.tolist(), cap, least, divisor)
     found = _AUTO.assign(Problem(tokens, tokens, count, capacity=cap, equal_count=True))
     if found is None:
         raise AllocationError(f"no allocation into {count} groups of equal sizes was found under `capacity` {cap}.")

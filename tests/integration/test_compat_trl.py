@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from packing import ConfigError, pack
+from packing.compat.trl import pack_dataset
 
 datasets = pytest.importorskip("datasets")
 pa = pytest.importorskip("pyarrow")
-
-from packing.compat.trl import pack_dataset  # noqa: E402
 
 IN_MEMORY = {"keep_in_memory": True, "load_from_cache_file": False}
 STRATEGIES = ("bfd", "bfd_split", "wrapped")
